@@ -9,16 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from fakes import FAKES, FITTED, Answer, Cli
-from page_chromium import Browser, chromium
-from sample import keep
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT))  # for `tools`; at the end, so that an installed zoo is tested
-PROBE_TEXTS = ["A small dog runs.", "The market fell on Monday.", "Why does bread rise?", "rain", "Two women talk."]
-
-# No test may wait for, or depend on, a network.
+# No test may wait for, or depend on, a network. What is imported below reads these names at once.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 # A small model: most tests ask for a backbone, not for its scores. Those of the default one name it.
@@ -27,6 +18,15 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Most tests are too small for two threads; and of one thread, `--workers auto` makes one process, which has the fakes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["ZOO_BENCH_CONTROLS"] = "no"  # tests of the controls turn them on; elsewhere a run has what it names
+
+import pytest
+from fakes import FAKES, FITTED, Answer, Cli
+from page_chromium import Browser, chromium
+from sample import keep
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))  # for `tools`; at the end, so that an installed zoo is tested
+PROBE_TEXTS = ["A small dog runs.", "The market fell on Monday.", "Why does bread rise?", "rain", "Two women talk."]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

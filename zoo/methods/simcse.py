@@ -188,9 +188,9 @@ class SimCSE(Contrastive[SimCSERecipeT]):
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Collate:
         kinds: set[type[object]] = {type(row) for row in views}
         widths = {len(row) for row in views}
-        if str in kinds or len(widths) != 1:
+        if str in kinds or len(widths) > 1 or (self.has_views and not widths):
             raise ContractError("views() must return rows, each a tuple of its texts, of the same number in all.")
-        (width,) = widths
+        width = max(widths, default=1)
         flat = [text for row in views for text in row]
         table = self.training_table(flat)
         pad_id = self.backbone.pad_id
