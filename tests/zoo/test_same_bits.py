@@ -22,10 +22,6 @@ from zoo.encoding import TESTED, runtimes_changed, untested_forward
 TEXTS = [*SENTENCES[:14], "", "a long text of many words " * 30]
 
 
-def unequal(encoder: Encoder, texts: list[str]) -> dict[str, str]:
-    return unlike(encoder, texts, texts_beside(texts))
-
-
 @pytest.fixture(scope="module")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fixed_bert(tmp_path_factory.mktemp("fixed") / "bert")
@@ -51,7 +47,7 @@ def test_a_vector_is_its_own(name: str, backbone: Path) -> None:
             if name == "vectors":
                 assert np.array_equal(encoder.encode(texts)[::-1], encoder.encode(texts[::-1]))
                 continue
-            assert not unequal(encoder, texts), f"{name} in {precision}"
+            assert not unlike(encoder, texts, texts_beside(texts)), f"{name} in {precision}"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -63,7 +59,8 @@ def test_at_the_widths_of_real_models(backbone_name: str, precision: str) -> Non
 
     for cls in (Average, Cls):
         recipe = cls.Recipe(backbone=backbone_name)
-        assert not unequal(cls(recipe, Runtime(precision=precision)), TEXTS), f"{cls.__name__}"  # type: ignore[arg-type]
+        encoder: Encoder = cls(recipe, Runtime(precision=precision))  # type: ignore[arg-type]
+        assert not unlike(encoder, TEXTS, texts_beside(TEXTS)), cls.__name__
 
 
 def model_folder(kind: str, folder: Path, backbone: Path, width: int = 32) -> Path:
@@ -91,7 +88,7 @@ def test_model_types_of_the_library(kind: str, backbone: Path, tmp_path: Path) -
     for precision in ("fp32", "bf16"):
         encoder = Pretrained(recipe, Runtime(precision=precision))
         assert not untested_forward(encoder)
-        assert not unequal(encoder, TEXTS), f"{kind} in {precision}"
+        assert not unlike(encoder, TEXTS, texts_beside(TEXTS)), f"{kind} in {precision}"
 
 
 def test_an_untested_model_type_is_said(backbone: Path, tmp_path: Path) -> None:
