@@ -262,5 +262,4 @@ def test_every_metric_and_every_family_has_a_golden_score(golden: Any) -> None:
 
 
 def partial_of(task: Any) -> Any:
-    """The function that reads a task."""
     return task.read.func if isinstance(task.read, partial) else task.read
