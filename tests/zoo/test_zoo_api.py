@@ -121,7 +121,6 @@ NO_PAPER = {"bag-of-words", "random", "pretrained", "vectors", "wordvectors"}  #
 
 
 def names_of(name: str) -> list[str]:
-    """Return the names of the papers of a recipe."""
     return [paper.name for paper in papers_of(RECIPES_CARD[name], RECIPES_CARD)]
 
 

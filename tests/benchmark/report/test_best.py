@@ -52,18 +52,15 @@ def add(store: Records, name: str, noise: float, seeds: Sequence[Any] = (None,),
 
 
 def table_of(store: Records) -> Table:
-    """Return the only table of a folder."""
     (table,) = build_tables(store.all(), [WORDS], store)
     return table
 
 
 def among(table: Table) -> dict[str, bool | None]:
-    """Return `among_best` of each row."""
     return {row.name: row.among_best for row in table.rows}
 
 
 def printed(table: Table) -> str:
-    """Return what a terminal of UTF-8 shows."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     print_table(table, stream)
     stream.seek(0)

@@ -34,7 +34,6 @@ pytestmark = pytest.mark.usefixtures("fakes")
 
 
 def planned(folder: Path, specs: list[RecipeSpec]) -> Run:
-    """Return a run of one task into a folder."""
     tasks = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
     return planned_run(RunOptions(methods="bag", results=folder, limit=20, embedding_cache=0.0), specs, tasks)
 

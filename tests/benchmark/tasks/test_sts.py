@@ -17,7 +17,6 @@ from zoo.encoder import Runtime
 
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> PairsData:
-    """Load a task of pairs."""
     data = TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
     assert isinstance(data, PairsData)
     return data
@@ -91,7 +90,6 @@ def test_the_form_of_the_text_matters(data_dir: Path) -> None:
 
 
 def test_limit_cuts_every_subset(data_dir: Path) -> None:
-    """--limit n: the first n of each subset."""
     full, cut = load("STS14", data_dir), load("STS14", data_dir, 7)
     assert cut.rows == 7 * 6
     for name, pairs in cut.subsets.items():
