@@ -80,15 +80,6 @@ def test_only_the_test_split_is_scored(data_dir: Path) -> None:
         assert sorted(asked) == sorted(data.dev.texts())
 
 
-@pytest.mark.slow
-def test_the_form_of_the_text_matters(data_dir: Path) -> None:
-    """Raw and tokenised text give a bag of words scores half a point apart or more: other tasks."""
-    encoder = Bag(Bag.Recipe(), Runtime())
-    for name in ("STS12", "STS-B"):
-        both = [load(task, data_dir).score(encoder.encode)["main"] for task in (name, f"{name}-raw")]
-        assert abs(both[0] - both[1]) > 0.005
-
-
 def test_limit_cuts_every_subset(data_dir: Path) -> None:
     full, cut = load("STS14", data_dir), load("STS14", data_dir, 7)
     assert cut.rows == 7 * 6
