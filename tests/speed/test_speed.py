@@ -12,6 +12,7 @@ from server import run
 from transformers import AutoTokenizer
 
 from benchmark.data.sources import DataSource
+from benchmark.metrics.probe.protocol import FAST, FULL
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.errors import UsageError
@@ -27,6 +28,7 @@ from speed.gpu import main as gpu
 from speed.growth import main
 from speed.methods import METHODS, rate
 from speed.table import main as table
+from speed.transfer import senteval_parameters
 
 pytestmark = pytest.mark.slow
 
@@ -105,3 +107,17 @@ def test_measurements_of_a_gpu_end_when_their_time_is_over(tmp_path: Path, capsy
     (row,) = csv.DictReader(out.open(encoding="utf-8"))
     assert row["step"] == "warm-up: TFLOP/s of products" and "bf16" in row["values"]
     assert capsys.readouterr().out.count("not measured, the time is over") == 12
+
+
+def test_senteval_is_given_the_settings_of_our_probes(tmp_path: Path) -> None:
+    for setting, fast in ((FULL, False), (FAST, True)):
+        given = senteval_parameters(tmp_path, fast=fast)
+        assert given["kfold"] == setting.folds
+        assert given["task_path"] == str(tmp_path)
+        assert given["classifier"] == {
+            "nhid": setting.recipe.hidden,
+            "optim": setting.recipe.optimiser,
+            "batch_size": setting.recipe.batch_size,
+            "tenacity": setting.recipe.tenacity,
+            "epoch_size": setting.recipe.epoch_size,
+        }

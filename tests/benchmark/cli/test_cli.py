@@ -20,7 +20,6 @@ FAST = ("--precision", "fp32", "--limit", "20")
 
 
 def everything(folder: Path) -> set[Path]:
-    """All paths below a folder."""
     return set(folder.rglob("*"))
 
 
@@ -144,7 +143,6 @@ def test_doctor_reports_what_is_here(cli: Cli, data_dir: Path) -> None:
 
 @pytest.mark.usefixtures("no_measuring")
 def test_doctor_finds_a_cache_that_cannot_be_written(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Said, with exit 1."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "file" / "cache"))
     answer = cli("doctor")

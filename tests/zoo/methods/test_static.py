@@ -150,7 +150,6 @@ def masked_model(folder: Path, out: Path, *, tied: bool) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_output_matrix_is_the_mlm_heads_rows(tiny_bert: Path, tmp_path: Path, tied: bool) -> None:
-    """PromptBERT, table 12."""
     model = masked_model(tiny_bert, tmp_path / "m", tied=tied)
     ids = AutoTokenizer.from_pretrained(tiny_bert)(TEXTS[0])["input_ids"]
     of = {
