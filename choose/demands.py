@@ -27,10 +27,6 @@ Scores = Callable[[Sequence[str]], NDArray[np.float32]]  # queries -> (queries, 
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
 
 
-def _bigrams(run: re.Match[str]) -> str:
-    return f" {' '.join(map(''.join, pairwise(run[0]))) or run[0]} "
-
-
 def bm25(documents: Sequence[str]) -> Scores:
     """Return a scorer of all documents for queries, by bm25s with its defaults (k1 1.5, b 0.75).
 
@@ -40,7 +36,9 @@ def bm25(documents: Sequence[str]) -> Scores:
     import bm25s
 
     def words(texts: Sequence[str]) -> list[list[str]]:
-        spaced = [_UNSPACED.sub(_bigrams, text) for text in texts]
+        spaced = [
+            _UNSPACED.sub(lambda run: f" {' '.join(map(''.join, pairwise(run[0]))) or run[0]} ", t) for t in texts
+        ]
         parts: list[list[str]] = bm25s.tokenize(spaced, stopwords=None, return_ids=False, show_progress=False)
         return parts
 

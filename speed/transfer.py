@@ -27,7 +27,6 @@ import numpy as np
 import torch
 
 from benchmark.data.sources import DataSource
-from benchmark.interop.senteval import senteval_parameters
 from benchmark.metrics.probe.protocol import FAST, FULL, nested
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks import TASKS
@@ -49,6 +48,15 @@ def ours(name: str, setting: str, data: DataSource, store: VectorStore, device: 
     assert scores["main"] is not None
     result = {"acc": 100 * scores["main"], "devacc": 100 * scores["dev_accuracy"]}
     return result | ({"f1": 100 * scores["f1"]} if "f1" in scores else {})
+
+
+def senteval_parameters(folder: Path, *, fast: bool = False) -> dict[str, object]:
+    """Return SentEval's full setting (10 folds, Adam) or its fast setting."""
+    if fast:
+        classifier = {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2}
+    else:
+        classifier = {"nhid": 0, "optim": "adam", "batch_size": 64, "tenacity": 5, "epoch_size": 4}
+    return {"task_path": str(folder), "usepytorch": True, "kfold": 5 if fast else 10, "classifier": classifier}
 
 
 def theirs(name: str, setting: str, folder: Path, store: VectorStore) -> dict[str, Any]:

@@ -173,7 +173,6 @@ def tiny_causal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pocket_sentences() -> list[str]:
-    """The pocket suite's training sentences."""
     path = ROOT / "benchmark" / "data" / "pocket" / "sentences.txt"
     return path.read_text(encoding="utf-8").splitlines()
 

@@ -49,7 +49,6 @@ TABLE = SHEET.replace('to_excel("my.xlsx"', 'to_csv("my.csv"')
 
 
 def to_onnx() -> str:
-    """The program of the page on finished encoders."""
     page = (ROOT / "docs" / "methods" / "finished.md").read_text(encoding="utf-8")
     program = re.search(r"```python\n(# to_onnx\.py.*?)```", page, re.DOTALL)
     assert program is not None, "the page lost its program"

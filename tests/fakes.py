@@ -42,8 +42,6 @@ def skip_where_the_library_refuses_peft() -> None:
 
 @dataclass
 class Answer:
-    """What a command did."""
-
     code: int
     out: str
     err: str
@@ -203,7 +201,6 @@ FAKES: dict[str, type[Encoder]] = {
 
 
 def hexes(*parts: Any) -> str:
-    """Return a sha256 for any parts."""
     return sha256_json([str(part) for part in parts])
 
 
@@ -267,7 +264,6 @@ def make_record(name: str = "bag", task: str = "pocket-pairs", seed: int | None 
 
 
 def failed(record: Any, reason: str, status: str = "failed") -> Any:
-    """Return the record as one that was not measured."""
     return {**record, "status": status, "reason": reason, "scores": None}
 
 

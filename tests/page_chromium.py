@@ -57,7 +57,6 @@ class Browser:
         return list(self.run(script, label))
 
     def head(self, label: str) -> Any:
-        """The button that sorts by a column."""
         return next(button for button in self.all("thead button") if button.text == label)
 
     def tip(self) -> str:

@@ -20,7 +20,6 @@ EVIL = "</script><script>window.hacked = 1</script><img src=x onerror='window.ha
 
 
 def training(dev_scores: dict[str, float], **changes: Any) -> dict[str, Any]:
-    """The training part of a record."""
     corpus = {"name": "wiki", "sentences": 4096, "sha256": "0" * 64}
     return {
         "fitted": True,
@@ -78,7 +77,6 @@ def wide_table(methods: int = 60, tasks: int = 40, name: str = "wide") -> Table:
 
 
 def renamed(table: Table, index: int, name: str) -> Table:
-    """The table with another name in one row."""
     rows, old = list(table.rows), table.rows[index]
     records: Any = [
         {**record, "method": {**record["method"], "name": name, "recipe_name": name}} for record in old.records

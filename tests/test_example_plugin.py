@@ -19,7 +19,6 @@ EXAMPLE = ROOT / "examples" / "zoo-bench-trigrams"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment in which the plugin is installed."""
     target = tmp_path_factory.mktemp("plugin")
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target), str(EXAMPLE)]
     built = subprocess.run(command, capture_output=True, text=True, timeout=300)

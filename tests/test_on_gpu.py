@@ -36,7 +36,6 @@ def results(part: str, folder: Path, *more: str) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(5))
 def test_every_method_passes_the_check(share: int, tmp_path: Path) -> None:
-    """In bfloat16 by autocast."""
     names = RECIPES[share::5]
     content = results("check", tmp_path, " ".join(names))
     assert content["gpu"] == {name: {} for name in names}

@@ -145,7 +145,6 @@ def test_the_leaderboards_stay_small() -> None:
 
 
 def tracked(folder: str) -> list[Path]:
-    """The files of a folder that the repository has."""
     asked = subprocess.run(["git", "ls-files", "-z", folder], cwd=ROOT, capture_output=True, text=True, check=False)
     if asked.returncode != 0:
         pytest.skip("not a git repository")

@@ -1,8 +1,8 @@
-"""Does a test notice when an important line is wrong? `python -m tools.mutations [NUMBER ...]`.
+"""Does a test notice when an important line is wrong? `python -m tools.mutations [core | NUMBER ...]`.
 
 Each mutation of mutations.yaml replaces part of a line by a plausible mistake, in a copy of the project, and runs the
 tests named beside it there: they pass without it and one of them must fail with it. Prints a line per mutation; exit
-code 1 where a mistake survived.
+code 1 where a mistake survived. `core` are fifty, at least one of each room: what a change of the house is tried with.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Mutation:
     instead: str
     tests: str
     what: str
+    core: bool = False
 
 
 MUTATIONS = [Mutation(**one) for one in yaml.safe_load((ROOT / "tools/mutations.yaml").read_text(encoding="utf-8"))]
@@ -104,4 +105,5 @@ def main(numbers: list[int]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main([int(word) for word in sys.argv[1:]]))
+    core = [number for number, mutation in enumerate(MUTATIONS, 1) if mutation.core]
+    raise SystemExit(main(core if sys.argv[1:] == ["core"] else [int(word) for word in sys.argv[1:]]))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import math
 import re
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -165,8 +163,8 @@ def with_line(cls: type[Any], part: str) -> Iterator[None]:
         raise ContractError(text if _HAS_LINE.search(text) else text + own_line(cls, None, part)) from error
 
 
-def own_line(cls: type[Any], error: BaseException | None, part: str, *, returns: bool = False) -> str:
-    """Return the plugin's line of an error, else of the function `part` (its last return), else of its class."""
+def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
+    """Return the plugin's line of an error, else of the function `part`, else of its class."""
     modules = {c.__module__ for c in cls.__mro__ if c.__module__.partition(".")[0] not in _NO_PLUGINS}
     files = {getattr(sys.modules.get(module), "__file__", None) for module in modules}
     files |= {str(path) for path in code_files(cls).values()}
@@ -177,10 +175,7 @@ def own_line(cls: type[Any], error: BaseException | None, part: str, *, returns:
     for place in (getattr(cls, part, None), cls):
         with suppress(TypeError, OSError, SyntaxError):
             place = inspect.unwrap(place)  # type: ignore[arg-type]
-            file, (text, line) = inspect.getsourcefile(place), inspect.getsourcelines(place)
-            if returns and inspect.isfunction(place):
-                tree = ast.parse(textwrap.dedent("".join(text)))
-                line += max((node.lineno - 1 for node in ast.walk(tree) if isinstance(node, ast.Return)), default=0)
+            file, (_, line) = inspect.getsourcefile(place), inspect.getsourcelines(place)
             if file in files:
                 return f" ({_short(str(file))}:{line}, in {getattr(place, '__name__', part)})"
     return ""

@@ -85,7 +85,7 @@ def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) ->
         ("the same vectors the second time", _again, "encode"),
         ("fits and first calls", _fits, "fit"),
         ("odd texts (empty, 10,000 words, NUL, surrogate ...)", _odd, "encode"),
-        ("no texts at all", _none, "encode"),
+        ("no texts at all", lambda c: check_vectors(c.encoder.encode([]), [], c.encoder.dim, c.name), "encode"),
         ("adapt to a task's texts", _adapted, "adapt"),
         ("what records state of it", _statements, "facts"),
         ("settings in the fingerprint", _settings, "fingerprint"),
@@ -224,10 +224,6 @@ _EARLIER = "encode() depends on the texts that it encoded before; give each text
 
 def _odd(checked: _Checked) -> None:
     check_vectors(checked.encoder.encode(list(ODD_TEXTS)), ODD_TEXTS, checked.encoder.dim, checked.name)
-
-
-def _none(checked: _Checked) -> None:
-    check_vectors(checked.encoder.encode([]), [], checked.encoder.dim, checked.name)
 
 
 def _adapted(checked: _Checked) -> str | None:

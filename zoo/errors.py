@@ -10,9 +10,9 @@ _MOST = 4_000
 
 
 class ZooError(Exception):
-    """An expected failure; `exit_code` is the command's."""
+    """An expected failure; `exit_code` is the command's, `anywhere` says whether each machine has it."""
 
-    exit_code = 1
+    exit_code, anywhere = 1, False
 
     def __init__(self, *parts: object) -> None:
         # A message may quote a file, a name or a library's error; their line breaks are replaced by blanks.
@@ -27,7 +27,7 @@ def _on_one_line(text: str) -> str:
 class UsageError(ZooError):
     """A wrong request (unknown name, bad recipe); nothing was run."""
 
-    exit_code = 2
+    exit_code, anywhere = 2, True
 
 
 class MissingError(ZooError):
@@ -41,9 +41,13 @@ class CorruptError(ZooError):
 class ContractError(ZooError):
     """An encoder broke the contract (shape, dtype, order, finite values)."""
 
+    anywhere = True
+
 
 class TrainingError(ZooError):
     """Training cannot go on; the last good checkpoint is kept."""
+
+    anywhere = True
 
 
 class Interrupted(ZooError):

@@ -36,10 +36,6 @@ def temporary_prefix(name: str) -> str:
     return f".{name[:40]}."
 
 
-def temporary_beside(path: Path) -> Path:
-    return path.with_name(f"{temporary_prefix(path.name)}{secrets.token_hex(4)}.tmp")
-
-
 def lock(handle: int) -> bool:
     """Try to lock an open file, until its close or the process's death."""
     if sys.platform == "win32":
@@ -163,7 +159,7 @@ def read_text(path: Path, what: str = "") -> str:
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, then fsync and rename it; a killed writer's files are removed."""
-    temporary = temporary_beside(path)
+    temporary = path.with_name(f"{temporary_prefix(path.name)}{secrets.token_hex(4)}.tmp")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_dead(path.parent, temporary_prefix(path.name))

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.live import Live
 
 T = TypeVar("T")
@@ -100,6 +99,7 @@ class Progress:
     def _draw(self, text: str) -> None:
         if not self.enabled or not self._live or not (text or self._line):
             return
+        from rich.console import Console
         from rich.live import Live
         from rich.text import Text
 
@@ -111,7 +111,7 @@ class Progress:
                 return
             if self._line is None:
                 self._line = Live(
-                    console=_console(self._out),
+                    console=Console(file=self._out, legacy_windows=False, color_system=None),
                     auto_refresh=False,
                     transient=True,
                     redirect_stdout=False,
@@ -120,12 +120,6 @@ class Progress:
                 self._line.start()
             shown = Text(fit_to(clean_line(text), self._out), no_wrap=True, overflow="crop")
             self._line.update(shown, refresh=True)
-
-
-def _console(stream: TextIO) -> Console:
-    from rich.console import Console
-
-    return Console(file=stream, legacy_windows=False, color_system=None)
 
 
 class _Counted(Bar):

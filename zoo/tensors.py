@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 
 def _digest(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
+    import torch
+
     facts = {name: text for name, text in metadata.items() if name != "sha256"}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(_bytes_of(tensor))
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
     return digest.hexdigest()
 
 
@@ -52,12 +54,6 @@ def write_copied(path: Path, unshared: dict[str, torch.Tensor], metadata: Mappin
             header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
             file.seek(8)
             file.write(json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(size))
-
-
-def _bytes_of(tensor: torch.Tensor) -> memoryview:
-    import torch
-
-    return tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(b"")
 
 
 def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.Tensor], dict[str, str]]:

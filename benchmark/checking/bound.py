@@ -155,12 +155,6 @@ def check_row_key(record: Record, row: Row, dev: TaskIdentity | None, probe: str
         )
 
 
-def check_version(record: Record, row: Row) -> None:
-    """Raise MissingError for a record of another version of its method, whose vectors this one does not make."""
-    if (version := record["method"]["version"]) != row.cls.version:
-        raise MissingError(f"it is of version {version} of its method, and version {row.cls.version} is here")
-
-
 def check_training(record: Record, row: Row, store: Records) -> None:
     """Raise DifferenceError unless the training is that of fit.json, method.json, recipe.json and the log.
 

@@ -39,10 +39,6 @@ def suite_names() -> list[str]:
     return _stems("benchmark", "suites")
 
 
-def run_files() -> list[str]:
-    return _stems("benchmark", "runs")
-
-
 class Named(_Text):
     """A name, or a comma-separated list; completion is for the last name, and for files."""
 
@@ -85,4 +81,4 @@ SUITES_LIST = Named(suite_names, files=True)
 SUITE = Named(suite_names, many=False)
 TASKS_OR_SUITES = Named(task_names, suite_names)
 TRACKERS = Named(lambda: ("tensorboard", "wandb", "mlflow", "trackio", "swanlab", "all"))
-RUN_FILE = Named(run_files, many=False, files=True)
+RUN_FILE = Named(lambda: _stems("benchmark", "runs"), many=False, files=True)

@@ -21,7 +21,7 @@ from benchmark.records.record import Record
 from benchmark.run.cache import cache_bytes, embeddings_folder
 from benchmark.run.options import PRECISIONS
 from benchmark.tasks import TASKS
-from benchmark.tasks.base import Task, check_task, owner_of_scores
+from benchmark.tasks.base import Task, check_task
 from zoo import __version__
 from zoo.check import problem_of
 from zoo.conformance import check
@@ -190,8 +190,7 @@ def checks(
 
 def _record_checks(name: str, task: Task, data: str | None) -> Iterator[tuple[str, str | None]]:
     records: list[Record] = []
-    owner = owner_of_scores(task, task.load(DataSource.from_options(data)))
-    problem = problem_of(owner, lambda: records.extend(_records(name, data)), "score")
+    problem = problem_of(type(task), lambda: records.extend(_records(name, data)), "score")
     yield "a record of random vectors", problem
     if problem is None and not (records[0].get("items") or records[0].get("pairs")):
         yield _NO_ITEMS, None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,43 +47,6 @@ def anisotropy(vectors: Matrix, chunk: int = 8192) -> float:
         # Adds up to n, less the number of zero vectors.
         squared_norms += float(np.square(unit).sum())
     return abs(float(total @ total) - squared_norms) / (n * n - n)
-
-
-def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return coordinates (n, count) and shares of variance (count,); the largest loading is positive."""
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    values, axes = np.linalg.eigh(centred.T @ centred)
-    axes = axes[:, ::-1][:, :count]
-    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])] < 0, -1.0, 1.0)
-    return centred @ axes, values[::-1][:count] / max(float(values.sum()), 1e-300)
-
-
-def nearest_neighbours(vectors: Matrix, k: int, chunk: int = 128) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return Euclidean distances and rows (n, k) of the k <= n - 1 nearest others, nearest first."""
-    # Centring makes the squared norms that cancel below small, so that float32 keeps the order of distances.
-    centred = (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32)
-    squares = np.square(centred).sum(axis=1)
-    k = min(k, len(centred) - 1)
-    distances, rows = np.empty((len(centred), k)), np.empty((len(centred), k), np.int64)
-    for start in range(0, len(centred), chunk):
-        block = centred[start : start + chunk]
-        here = np.arange(len(block))
-        # The distance squared, less the row's own square.
-        scores = squares[None, :] - 2.0 * (block @ centred.T)
-        scores[here, start + here] = np.inf
-        near = np.argpartition(scores, max(k - 1, 0), axis=1)[:, :k]
-        exact = np.linalg.norm(centred[near].astype(np.float64) - block[:, None], axis=2)
-        order = np.argsort(exact, axis=1, kind="stable")
-        rows[start : start + chunk] = np.take_along_axis(near, order, axis=1)
-        distances[start : start + chunk] = np.take_along_axis(exact, order, axis=1)
-    return distances, rows
-
-
-def neighbour_purity(neighbours: NDArray[np.int64], labels: Sequence[str]) -> dict[str, float]:
-    """Return, by label, its share (0 to 1) among its members' neighbours (n, k)."""
-    named = np.asarray(labels)
-    same = (named[neighbours] == named[:, None]).mean(axis=1)
-    return {str(label): float(same[named == label].mean()) for label in np.unique(named)}
 
 
 def simplex(rank: int | None, texts: int) -> str | None:

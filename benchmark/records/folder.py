@@ -58,8 +58,6 @@ class Records:
     # A damaged record is renamed to *.corrupt when its cell is read.
     set_aside: bool = False
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
-    # Loose records that were read though they have no sha256, which damage would not show in.
-    unsigned: list[str] = field(default_factory=list)
     _read: Packed | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -252,7 +250,7 @@ class Records:
         folders = sorted((self.folder / "records").glob("*"))
         for path in (path for of_method in folders for path in sorted(of_method.glob("*.json"))):
             try:
-                yield StoredRecord(_read(path, self.unsigned), f"records/{path.parent.name}/{path.name}")
+                yield StoredRecord(_read(path), f"records/{path.parent.name}/{path.name}")
             except MissingError:
                 # Packed or set aside by another process since the folder was listed.
                 continue
@@ -285,17 +283,10 @@ def read_records(store: Records) -> list[Record]:
     records = store.all()
     for _, reason in store.corrupt:
         print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)
-    if store.unsigned:
-        more = f" and of {len(store.unsigned) - 1} more" if store.unsigned[1:] else ""
-        print_safe(
-            f"zoo-bench: no sha256 in {store.unsigned[0]}{more}: a change of it would not show; delete it and run its"
-            " method again, unless you trust it.",
-            sys.stderr,
-        )
     return records
 
 
-def _read(path: Path, unsigned: list[str] | None = None) -> Record:
+def _read(path: Path) -> Record:
     """Raises MissingError for an absent record, else CorruptError."""
     try:
         status = path.stat()
@@ -308,7 +299,7 @@ def _read(path: Path, unsigned: list[str] | None = None) -> Record:
         raise MissingError(f"{path} does not exist.") from error
     except OSError as error:
         raise UnreadableError(f"{path} cannot be read: {error.strerror or error}.") from error
-    return parse_record(content, str(path), unsigned)
+    return parse_record(content, str(path), signed=True)
 
 
 def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:

@@ -52,9 +52,10 @@ class RecordParser:
     def __init__(self) -> None:
         kinds = get_type_hints(Record, include_extras=True)
         self._own = TypedDict("_Own", {name: kinds[name] for name in _OWN})  # type: ignore[misc]
-        self._kinds = {name: _without_marker(kind) for name, kind in kinds.items() if name not in _OWN}
         # Not `__required_keys__`, which takes annotations that are text for required ones.
         self._required = {name for name, kind in kinds.items() if get_origin(kind) is not NotRequired}
+        bare = {name: kind if name in self._required else get_args(kind)[0] for name, kind in kinds.items()}
+        self._kinds = {name: kind for name, kind in bare.items() if name not in _OWN}
         self._split = msgspec.json.Decoder(dict[str, msgspec.Raw])
         self._shared: dict[bytes, Any] = {}
         self._checked: dict[tuple[str, bytes], Any] = {}
@@ -90,10 +91,6 @@ class RecordParser:
         if part not in self._shared:
             self._shared[part] = msgspec.json.decode(part)
         return self._shared[part]
-
-
-def _without_marker(kind: Any) -> Any:
-    return get_args(kind)[0] if get_origin(kind) is NotRequired else kind
 
 
 @contextmanager

@@ -320,10 +320,10 @@ def check_record(record: object, where: str) -> TypeGuard[Record]:
     return True
 
 
-def parse_record(content: bytes | str, where: str, unsigned: list[str] | None = None) -> Record:
+def parse_record(content: bytes | str, where: str, *, signed: bool = False) -> Record:
     """Parse JSON; raises CorruptError, or NewerRecordError, naming `where`.
 
-    The field `sha256` over the other fields is checked; without it `where` is added to `unsigned`.
+    The field `sha256` over the other fields is checked, and must be there if `signed`.
     """
     try:
         record = msgspec.json.decode(content)
@@ -331,14 +331,11 @@ def parse_record(content: bytes | str, where: str, unsigned: list[str] | None = 
         intact = checksum is None or checksum == sha256_json(record)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise CorruptError(f"{where} is not valid JSON ({error}).") from error
-    if checksum is None and isinstance(record, dict) and record.get("schema") == SCHEMA_VERSION:
-        # The name of its sum may be what is damaged.
-        intact = record.keys() <= Record.__annotations__.keys()
+    if signed and checksum is None and isinstance(record, dict) and record.get("schema") == SCHEMA_VERSION:
+        raise CorruptError(f"{where} has no sha256, so that damage would not show.")
     if not intact:
         raise CorruptError(f"{where} is damaged or was changed: its sha256 is not the one it was written with.")
     assert check_record(record, where)
-    if checksum is None and unsigned is not None:
-        unsigned.append(where)
     return record
 
 

@@ -79,11 +79,9 @@ def _data(table: Table) -> dict[str, str]:
 
 
 def _entry(kind: str, key: str, fields: dict[str, str]) -> str:
-    lines = [
-        f"  {name} = {{{value if name in ('url', 'howpublished') else _escaped(value)}}},"
-        for name, value in fields.items()
-        if value
-    ]
+    escaped = {name: re.sub(r"([&%$#_])", r"\\\1", value) for name, value in fields.items() if value}
+    escaped |= {name: fields[name] for name in ("url", "howpublished") if fields.get(name)}
+    lines = [f"  {name} = {{{value}}}," for name, value in escaped.items()]
     return "\n".join([f"@{kind}{{{key},", *lines, "}"])
 
 
@@ -94,7 +92,3 @@ def _key(name: str, year: object) -> str:
 def _authors(text: str) -> str:
     """ "A, B and C" is "A and B and C" for BibTeX; "et al." is "others"."""
     return re.sub(r" et al\.$", " and others", " and ".join(re.split(r", | and ", text)))
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([&%$#_])", r"\\\1", text)

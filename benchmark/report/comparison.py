@@ -137,7 +137,8 @@ class Compared:
             " which both rows share, and of the seeds (their sample variance),"
             " t with degrees of freedom by Satterthwaite and Cochran."
         ]
-        last = [line for comparison in self.comparisons for line in _last(comparison)]
+        # The average, or the tasks where they have none.
+        last = [line for of in self.comparisons for line in ([of.average] if of.average else of.lines)]
         spreads = [_spreads(line) for line in last if line.seeds_error]
         paired = any(line.seed_by_seed for line in last)
         if origin_of(self.a[0]) == origin_of(self.b[0]) and self.a[0]["training"]:
@@ -334,11 +335,6 @@ def _place(line: Line) -> str:
 
 def _lines(comparison: Comparison) -> list[Line]:
     return [*comparison.lines, *([comparison.average] if comparison.average else [])]
-
-
-def _last(comparison: Comparison) -> list[Line]:
-    """The average, or the tasks where they have none."""
-    return [comparison.average] if comparison.average else comparison.lines
 
 
 def _kinship(settings: Sequence[str], *, paired: bool) -> list[str]:

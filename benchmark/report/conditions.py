@@ -122,11 +122,6 @@ def _same_setting(recorded: object, stated: object) -> bool:
     return bool(recorded == stated)
 
 
-def redefined(about: About) -> str:
-    changed = about["changed_settings"]
-    return f"⚠ measured before its recipe changed ({changed})" if changed else ""
-
-
 def backbone_of(about: About) -> str:
     """Return the backbone and the labelled pairs in its weights' ancestry."""
     return ", ".join(filter(None, [str(about["backbone"] or "no backbone"), about["ancestry"]]))
@@ -244,7 +239,7 @@ def described(row: Row, fitted: str = "") -> str:
         contamination(about),
         shared_vectors(row),
         chosen_on(about),
-        redefined(about),
+        (changed := about["changed_settings"]) and f"⚠ measured before its recipe changed ({changed})",
     ]
     parts.append(row.missing_seeds)
     return ", ".join(filter(None, parts))

@@ -325,13 +325,9 @@ Entry = dict[str, object]
 """A printed row as plain values."""
 
 
-def printed_source(line: PublishedRow) -> str:
-    return f"{line.source()}, {line.row.method} ({line.row.backbone})".replace(_SLIP, "slip in print")
-
-
 def _about(line: PublishedRow) -> Entry:
     return {
-        "source": printed_source(line),
+        "source": f"{line.source()}, {line.row.method} ({line.row.backbone})".replace(_SLIP, "slip in print"),
         "paper": line.table.paper,
         "table": line.table.table,
         "method": line.row.method,

@@ -7,7 +7,6 @@ import importlib
 import os
 import platform
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -142,9 +141,10 @@ def on_ray(runner: Runner, plans: Sequence[EncoderPlan], device: str) -> None:
     run, records = runner.run, runner.records
     options = replace(run.options, results=run.options.results.resolve())
     progress = run.runtime.progress
-    # What Ray prints goes where progress goes: the standard output is for results.
+    # What Ray prints of a lost worker, a paragraph each time, is said once in a line of ours.
     with (
-        redirect_stdout(sys.stderr),
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        redirect_stdout(nowhere),
         connected(None if options.executor == "ray" else options.executor) as ray,
         tempfile.NamedTemporaryFile("w", dir=options.results, prefix=".shared-") as mark,
         Stop().listening() as stop,

@@ -68,6 +68,8 @@ class Measured:
     more: MeasuredPart = field(default_factory=lambda: MeasuredPart())
     # Data, weights or a training text is not there or damaged, so no record is kept.
     absent: bool = False
+    # Another machine may do without it.
+    doubtful: bool = False
 
 
 def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
@@ -94,7 +96,8 @@ def _tried(cells: Sequence[Cell], measured: list[Measured]) -> Iterator[None]:
             # Its end says most.
             more = {"traceback": "".join(traceback.format_exception(error))[-MOST_OF_TRACEBACK:]}
         status: Status = "n/a" if isinstance(error, MissingError) else "failed"
-        measured += [Measured(cell, status, error_text(error), more=more) for cell in cells]
+        doubtful = not getattr(error, "anywhere", False)
+        measured += [Measured(cell, status, error_text(error), more=more, doubtful=doubtful) for cell in cells]
 
 
 class Overlap:

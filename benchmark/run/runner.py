@@ -38,7 +38,8 @@ class Outcome:
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
     set_aside: list[tuple[Path, str]] = field(default_factory=list)
-    # Reasons that another machine may not have: errors that no sentence foresaw, and what was not here.
+    # Reasons that another machine may not have: a full disk, little memory, a damaged file, errors that no sentence
+    # foresaw, and what was not here.
     doubtful: list[str] = field(default_factory=list)
     # Reasons of tasks without data, which were printed once for all tasks.
     announced: list[str] = field(default_factory=list)
@@ -223,7 +224,7 @@ class Runner:
             for measured in EncoderMeasurement(plan, folder, fitter, self._cache, stop, self._overlap).measure(cells):
                 self.print_absent(plan, measured)
                 self._keep(plan, measured, done)
-                if measured.status != "ok" and (measured.absent or "traceback" in measured.more):
+                if measured.doubtful:
                     done.doubtful.append(measured.reason or "?")
 
     def print_absent(self, plan: EncoderPlan, measured: Measured) -> None:

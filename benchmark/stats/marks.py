@@ -96,9 +96,6 @@ def compared_by_name(
         of_task = finished(records, [task], trial=trial).get(task, [])
         return len(of_task) == len({r["seed"] for r in records}) and all(map(store.has_items, of_task))
 
-    def of_two_versions(row: ByTask) -> bool:
-        return bool(two_versions([record for of_task in row.values() for record in of_task]))
-
     scored = {name: records for name, records in ours.items() if any(complete(records, task) for task in tasks)}
     common = tuple(task for task in tasks if scored and all(complete(records, task) for records in scored.values()))
     named = {**scored, **others} if common else {}
@@ -108,7 +105,7 @@ def compared_by_name(
         if all(complete(records, task) for task in common)
     }
     # A table has no mean of these either.
-    rows = {name: row for name, row in rows.items() if not of_two_versions(row)}
+    rows = {name: row for name, row in rows.items() if not two_versions([r for of in row.values() for r in of])}
     try:
         places, sample, _ = compared([*rows.values()], store, common) if rows else ([], None, {})
     except ContractError:  # there are so few pairs that no resample has a correlation

@@ -32,7 +32,8 @@ def check_task(task: Task, data: DataSource) -> Iterator[tuple[str, str | None]]
     yield "title, data set and data", problem
     if problem is not None:
         return
-    cls = owner_of_scores(task, loaded_data[0])
+    of_data = type(loaded_data[0])
+    cls: type[Any] = of_data if of_data.__module__ == type(task).__module__ else type(task)
     parts: list[tuple[str, type, Callable[[], str | None], str]] = [
         ("texts", cls, lambda: _texts(loaded_data[0]), "texts"),
         ("fewer rows with --limit 2", type(task), lambda: _limit(task, data, loaded_data[0].rows), "load"),
@@ -44,11 +45,6 @@ def check_task(task: Task, data: DataSource) -> Iterator[tuple[str, str | None]]
         yield what, problem
         if problem is not None:
             return
-
-
-def owner_of_scores(task: Task, data: TaskData) -> type:
-    """Return the class of a plugin in which a problem of scores is looked for."""
-    return type(data) if type(data).__module__ == type(task).__module__ else type(task)
 
 
 def _load(task: Task, data: DataSource, loaded_data: list[TaskData]) -> str | None:

@@ -122,20 +122,6 @@ def shared_texts(task: str, gold: str) -> NDArray[np.intp] | None:
     return _texts(task, about["pairs"]) if about is not None and about["gold_sha256"] == gold else None
 
 
-def texts_of_pairs(task: str) -> NDArray[np.intp]:
-    """Return text numbers (pairs, 2); a text of a single pair has its own."""
-    pooled = next((_pooled(name) for name, tasks in POOLS.items() if task in tasks), None)
-    about = _texts_of(task)
-    gold: str = pooled.gold_sha256[task] if pooled is not None else about["gold_sha256"] if about is not None else ""
-    numbers = shared_texts(task, gold)
-    if numbers is None:
-        raise UsageError(f"{task}: the texts of its pairs are not known.")
-    # Before a pair that a task has twice is taken twice: its texts are the same.
-    alone = numbers < 0
-    numbers = np.where(alone, numbers.max() + np.cumsum(alone).reshape(alone.shape), numbers)
-    return numbers if pooled is None else numbers[pooled.places[task]]
-
-
 def _texts_of(name: str) -> dict[str, Any] | None:
     table = _table()["texts"]
     entry: dict[str, Any] | str | None = table.get(name)

@@ -23,7 +23,6 @@ WORDS = {"tasks": "pocket-words", "precision": "fp32", "embedding_cache": 0.0}
 
 
 def lengths(texts: list[str]) -> Any:
-    """A function of texts."""
     return np.array([[len(text), text.count("a"), 1.0] for text in texts])
 
 

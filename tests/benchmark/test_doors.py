@@ -43,7 +43,6 @@ EXPORTED = {"sentence-transformers folder", "saved encoder", "saved by a run", "
 
 @pytest.fixture(scope="module")
 def kinds(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """An encoder of each kind: a path, or an object."""
     from model2vec import StaticModel
 
     place = tmp_path_factory.mktemp("kinds")

@@ -29,7 +29,6 @@ TUNED = {"trials": 2, "dev": "STS-B", "backbone": "zoo-mini", "corpus": "", "sen
 
 
 def spelled(name: str) -> list[str]:
-    """Spellings of one name."""
     full_width = "".join(chr(ord(letter) + 0xFEE0) if letter.isalpha() else letter for letter in name)
     return [name, name.upper(), name.title(), f" {name}", full_width, f"{name}:epochs=2"]
 

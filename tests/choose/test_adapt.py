@@ -24,7 +24,6 @@ METHODS = "whitening:k=null,simcse:batch_size=8,sentence-crops:batch_size=4,cose
 
 
 def sentence(topic: int, number: int) -> str:
-    """Return a sentence of a topic, unlike every other."""
     word, other = WORDS[topic % len(WORDS)], WORDS[number % len(WORDS)]
     return f"the {word} and the {word} of number {number} saw a {other} in room {number * 7 % 101}"
 

@@ -25,7 +25,6 @@ def test_workflows_and_forms_are_yaml_and_name_environments_that_exist(path: Pat
 
 
 def test_the_release_reads_the_version_of_the_package() -> None:
-    """The line of release.yml, run here."""
     (line,) = re.findall(r"python -c '(.+)'\)\"", (ROOT / ".github" / "workflows" / "release.yml").read_text())
     shown: list[str] = []
     exec(line.replace("pathlib.Path(", f"pathlib.Path({str(ROOT)!r}, "), {"print": shown.append})

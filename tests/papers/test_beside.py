@@ -20,7 +20,6 @@ BERT = "google-bert/bert-base-uncased"
 
 
 def written(folder: Path, name: str, tasks: Sequence[str], backbone: str = BERT, **more: Any) -> None:
-    """Write records of a method on tasks."""
     store = Records(folder)
     for task in tasks:
         record = make_record(name, task, **more)

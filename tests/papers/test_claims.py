@@ -191,7 +191,6 @@ CASES = {
 
 @functools.cache  # seconds for each folder
 def of_published(name: str) -> list[Verdict]:
-    """Return the verdicts of a published folder."""
     return of_folder(ROOT / "leaderboards" / name)
 
 

@@ -21,7 +21,6 @@ MILDER = {REVERSED: {SMALLER, UNDECIDED}, SMALLER: {CONFIRMED, UNDECIDED}, CONFI
 
 
 def compared(difference: float, place: int = 0, line: float = 0.0, printed: float | None = None) -> Compared:
-    """Return a contrast with an error of 1."""
     half, on = float(stats.t.ppf(0.975, 400)), f"task {place}"
     low, high = difference - half, difference + half
     return Compared(
@@ -91,7 +90,6 @@ def test_a_margin_of_half_a_printed_gap_is_half_of_it() -> None:
 
 
 def test_what_is_smaller_than_printed_by_chance_is_not() -> None:
-    """And what is above 0 stays so."""
     some = [compared(0.0, place) for place in range(1, 40)]
     clear, chance = compared(0.5, 50, printed=8.0), compared(0.5, 51, printed=2.6)
     many = [compared(2.5, place, printed=2.5) for place in range(60, 99)]

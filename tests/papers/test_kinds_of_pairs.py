@@ -48,7 +48,6 @@ def store(tmp_path: Path) -> Records:
 
 
 def tables(cli: Cli, store: Records, *words: object) -> dict[str, Any]:
-    """Return the JSON tables of `analyze pairs`."""
     chosen = ("--no-plots",) if "--tasks" in words else PLAIN
     answer = cli("analyze", "pairs", "--results", store.folder, *chosen, *words)
     assert answer.code == 0, answer.err

@@ -31,7 +31,6 @@ def published() -> list[Verdict]:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with the claims of a published folder."""
     path = tmp_path_factory.mktemp("claims") / "index.html"
     tables = build_tables(method_records("alpha", 0.4), [suite("sts")])
     path.write_text(page(tables, claims=ledger(published())), encoding="utf-8")

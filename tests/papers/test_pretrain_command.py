@@ -98,7 +98,6 @@ def test_the_card_has_the_line_that_makes_the_model_again(
 
 
 def pretrained(*arguments: object) -> Result:
-    """What tools/pretrain_vectors.py answers."""
     from tools.pretrain_vectors import main
 
     return CliRunner().invoke(main, [str(argument) for argument in arguments])

@@ -118,7 +118,6 @@ def test_shipped_lists_are_the_papers_templates(cli: Cli, tiny_bert: Path, tmp_p
 
 
 def make_search(folder: Path, scorer: Any, conditions: str = "these") -> Search:
-    """A search in a folder with any scorer."""
     return Search(folder, {"conditions": conditions}, {}, scorer, Progress.silent())
 
 

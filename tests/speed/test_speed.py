@@ -12,6 +12,7 @@ from server import run
 from transformers import AutoTokenizer
 
 from benchmark.data.sources import DataSource
+from benchmark.metrics.probe.protocol import FAST, FULL
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.errors import UsageError
@@ -27,6 +28,7 @@ from speed.gpu import main as gpu
 from speed.growth import main
 from speed.methods import METHODS, rate
 from speed.table import main as table
+from speed.transfer import senteval_parameters
 
 pytestmark = pytest.mark.slow
 
@@ -80,11 +82,12 @@ def test_on_a_gpu_a_step_casts_weights_together_and_waits_once_in_ten(tmp_path: 
 
 
 def test_growth_is_printed_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
-    main.callback(models=20, documents=1_000, most=100, records=40, plan=16)  # type: ignore[misc]
+    main.callback(models=20, documents=1_000, queries=100, most=100, sentences=100, records=40, plan=16)  # type: ignore[misc]
     sizes = [line.split(" | ")[1] for line in capsys.readouterr().out.splitlines()[3:]]
     assert sizes[:6] == ["5 x 60", "10 x 60", "20 x 60", "100 x 10", "100 x 100", "100 x 1000"]
     assert sizes[6:9] == ["1 texts", "10 texts", "100 texts"]
-    assert sizes[9:] == [*(f"{n} records" for n in (2, 10, 40)), *(f"{n} rows" for n in (1, 4, 16))]
+    assert sizes[9:12] == ["1 sentences", "10 sentences", "100 sentences"]
+    assert sizes[12:] == [*(f"{n} records" for n in (2, 10, 40)), *(f"{n} rows" for n in (1, 4, 16))]
 
 
 def test_the_table_has_a_line_for_each_work_beside_an_older_checkout(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,3 +107,17 @@ def test_measurements_of_a_gpu_end_when_their_time_is_over(tmp_path: Path, capsy
     (row,) = csv.DictReader(out.open(encoding="utf-8"))
     assert row["step"] == "warm-up: TFLOP/s of products" and "bf16" in row["values"]
     assert capsys.readouterr().out.count("not measured, the time is over") == 12
+
+
+def test_senteval_is_given_the_settings_of_our_probes(tmp_path: Path) -> None:
+    for setting, fast in ((FULL, False), (FAST, True)):
+        given = senteval_parameters(tmp_path, fast=fast)
+        assert given["kfold"] == setting.folds
+        assert given["task_path"] == str(tmp_path)
+        assert given["classifier"] == {
+            "nhid": setting.recipe.hidden,
+            "optim": setting.recipe.optimiser,
+            "batch_size": setting.recipe.batch_size,
+            "tenacity": setting.recipe.tenacity,
+            "epoch_size": setting.recipe.epoch_size,
+        }

@@ -7,7 +7,6 @@ from zoo.recipes import all_recipes
 
 
 def one_recipe_a_method() -> dict[str, str]:
-    """Return the recipe of the shortest name of each method."""
     recipes = all_recipes()
     return {recipes[name].method: name for name in sorted(recipes, key=len, reverse=True)}
 

@@ -174,8 +174,6 @@ class Fragile(Good):
 
 
 class Pretender(Good):
-    """Says that it learned."""
-
     @classmethod
     def traits(cls, recipe: Any) -> Traits:
         return Traits(needs_corpus=True)
@@ -196,8 +194,6 @@ class WrongTarget(Good):
 
 
 class Abstract(Encoder):
-    """Has no encode."""
-
     Recipe = Nothing
     dim = 6
 
@@ -285,7 +281,6 @@ def test_a_fit_without_a_report_or_without_its_trait_is_told() -> None:
 
 
 def line_of(text: str) -> int:
-    """The first line of this file with a text."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)
 

@@ -134,7 +134,6 @@ def mutated(kind: str, mutation: dict[str, str]) -> str:
 
 
 def plugin(text: str, folder: Path, name: str) -> list[tuple[str, str | None]]:
-    """Check a plugin's method as the command does."""
     path = folder / "plugin.py"
     path.write_text(text.replace("NAME", name), encoding="utf-8")
     METHODS.names()

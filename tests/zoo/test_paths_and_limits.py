@@ -24,8 +24,6 @@ from zoo.paths import cache_folder
 
 
 def test_a_user_without_home_and_passwd_line_has_a_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As with `docker run --user 12345`."""
-
     def nobody(number: int) -> None:
         raise KeyError(f"getpwuid(): uid not found: {number}")
 

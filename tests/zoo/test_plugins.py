@@ -175,8 +175,3 @@ def test_a_plugin_file_that_is_none_is_a_usage_error(
     (tmp_path / "plugin.txt").write_text("x", encoding="utf-8")
     with pytest.raises(UsageError, match=name):
         load_plugin_file(tmp_path / name, [registry])
-
-
-@pytest.mark.parametrize("name", METHODS.names())
-def test_every_registered_method_loads_and_is_an_encoder(name: str) -> None:
-    assert issubclass(METHODS.get(name), Encoder)

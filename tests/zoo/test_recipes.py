@@ -258,7 +258,6 @@ def test_overrides_are_typed_named_and_leave_the_recipe_alone() -> None:
 
 
 def test_an_override_may_be_a_list() -> None:
-    """Its commas part no methods."""
     names = ["burt-small:objectives=[nli, pi]:negatives=1", "burt:paraphrases=[]", "cls"]
     specs = parse_methods(",".join(names), RECIPES)
     assert [spec.name for spec in specs] == names

@@ -81,7 +81,6 @@ def model_folder(kind: str, folder: Path, backbone: Path, width: int = 32) -> Pa
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(TESTED))
 def test_model_types_of_the_library(kind: str, backbone: Path, tmp_path: Path) -> None:
-    """Most run in their own forward."""
     from zoo.methods.pretrained import Pretrained
 
     recipe = Pretrained.Recipe(model=str(model_folder(kind, tmp_path, backbone)), pooling="mean")

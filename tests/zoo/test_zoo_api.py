@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakes import DECODERS
-from one_recipe import has_backbone, one_recipe_a_method
 
 import zoo
 from zoo.api import check_files
@@ -21,40 +19,6 @@ from zoo.plugins import FAMILIES, METHODS, register_method
 from zoo.recipes import all_recipes, papers_of
 
 # Encoders to use: `create` makes a recipe's, `load` gives back what was saved, of whatever method.
-
-# Those whose settings change what is saved, or that are made small.
-OTHERS = {
-    "avg": "avg-last",
-    "static": "static-freq",
-    "wordvectors": "glove",
-    "sif-tokens": "usif-tokens",
-    "static-contrastive": "static-contrastive:steps=2",
-    "model2vec": "model2vec:dim=8",
-    "whitening": "whitening:k=8",
-    "flow": "flow-nli-h0",
-    "simcse": "simcse-sup",
-    "simcse-words": "simcse-words:steps=2:table_steps=2",
-    "moco": "moco:queue_size=64",
-    "twoviews": "clear",
-    "infersent": "infersent:lstm_dim=8",
-    "infersent-words": "infersent-glove:lstm_dim=8",
-}
-# `pretrained` has other words for its backbone, `vectors` a file of the user's; both have tests of their own.
-RECIPES = {**one_recipe_a_method(), **OTHERS}
-METHODS_MADE = sorted(set(RECIPES) - {"pretrained", "vectors"})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS_MADE)
-def test_any_encoder_comes_back_from_its_folder_alone(
-    method: str, tiny_bert: Path, tiny_causal: Path, tmp_path: Path
-) -> None:
-    name, backbone = RECIPES[method], tiny_causal if method in DECODERS else tiny_bert
-    encoder = zoo.create(f"{name}:backbone={backbone}" if has_backbone(method) else name)
-    zoo.save(encoder, tmp_path)
-    again = zoo.load(tmp_path)
-    assert type(again) is type(encoder) and again.fingerprint() == encoder.fingerprint()
-    assert np.array_equal(again.encode(PROBES), encoder.encode(PROBES))
 
 
 def test_a_name_that_is_not_one_recipe_is_refused() -> None:
@@ -121,7 +85,6 @@ NO_PAPER = {"bag-of-words", "random", "pretrained", "vectors", "wordvectors"}  #
 
 
 def names_of(name: str) -> list[str]:
-    """Return the names of the papers of a recipe."""
     return [paper.name for paper in papers_of(RECIPES_CARD[name], RECIPES_CARD)]
 
 

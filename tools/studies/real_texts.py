@@ -19,7 +19,7 @@ from benchmark.stats.bootstrap import Scored, influences, resample_together
 from benchmark.stats.clusters import Clusters, clusters_of, independent
 from benchmark.stats.marks import arrows_against
 from benchmark.stats.mcb import Sample, best_set, differences, mixed_df, sample, sampled
-from benchmark.tasks.overlap import texts_of_pairs
+from benchmark.tasks.overlap import POOLS, _pooled, _texts_of, shared_texts
 
 TASKS = ("STS12", "STS13", "STS15", "SICK-R", "MEN", "SimLex-999", "WS-353", "RW", "RG-65", "MC-30")
 SHARES = (0.0, 0.3, 0.8)  # of a row's own error of a pair that are its texts'
@@ -52,6 +52,17 @@ def by_pigeonhole(predicted: Values, gold: Values, clusters: Clusters) -> Sample
 
 
 WAYS: dict[str, Way] = {"dyads": by_dyads, "pigeonhole": by_pigeonhole, "unrelated": as_unrelated}
+
+
+def texts_of_pairs(task: str) -> NDArray[np.intp]:
+    """Return text numbers (pairs, 2) of a task of the overlap's table; a text of a single pair has its own."""
+    pooled = next((_pooled(name) for name, tasks in POOLS.items() if task in tasks), None)
+    numbers = shared_texts(task, (pooled.gold_sha256[task] if pooled else (_texts_of(task) or {})["gold_sha256"]))
+    assert numbers is not None
+    # Before a pair that a task has twice is taken twice: its texts are the same.
+    alone = numbers < 0
+    numbers = np.where(alone, numbers.max() + np.cumsum(alone).reshape(alone.shape), numbers)
+    return numbers[pooled.places[task]] if pooled else numbers
 
 
 def tables(texts: NDArray[np.intp], share: float, count: int) -> Iterator[tuple[Values, Values]]:

@@ -80,9 +80,10 @@ def srl_views(
     with FileLock(folder / "lock"):
         views = {i: cached for i, path in enumerate(paths) if (cached := _cached_views(path, progress)) is not None}
         missing = {i: part for i, part in enumerate(chunks) if i not in views}
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         done = 0
         with progress.bar("semantic roles", sum(map(len, missing.values()))) as bar:
-            for i, sentence_views in _label(missing, labeller, make, min(processes or _cores(), len(missing))):
+            for i, sentence_views in _label(missing, labeller, make, min(processes or cores, len(missing))):
                 try:
                     write_views(paths[i], sentence_views)
                 except ZooError as error:
@@ -129,10 +130,6 @@ def _start_worker(make: MakeLabeller) -> None:
 def _work(sentences: list[str]) -> list[str]:
     assert _workers_labeller is not None
     return views_of(sentences, _workers_labeller)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def write_views(path: Path, views: Sequence[str]) -> None:

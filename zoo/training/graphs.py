@@ -71,7 +71,7 @@ def _one_number(loss: torch.Tensor, objective: nn.Module) -> torch.Tensor:
     part = next((name for name in ("loss", "contrast", "forward") if name in names), "contrast")
     raise ContractError(
         f"the loss of {type(objective).__name__} is of shape {shape}; return one number, such as its mean"
-        f"{own_line(type(objective), None, part, returns=True)}"
+        f"{own_line(type(objective), None, part)}"
     )
 
 

@@ -24,7 +24,7 @@ from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.engine.batching import autocast, out_of_memory, pinned
 from zoo.engine.dropout import cheapen_dropout
 from zoo.engine.narrow import NarrowWeights
-from zoo.errors import CorruptError, Interrupted, TrainingError
+from zoo.errors import CorruptError, Interrupted, TrainingError, ZooError
 from zoo.machine import forget_peak_memory, keep_freed_memory, peak_memory_mb
 from zoo.tensors import copied
 from zoo.training.checkpoint import TrainingFolder, at_rest, changing, checkpoint_of, restore_checkpoint, undisturbed
@@ -76,7 +76,7 @@ def train(
 ) -> FitReport:
     """Train on `rows` sentences; `backbone` ends with the weights of the best dev score.
 
-    Raises TrainingError if the loss or gradient is not finite or memory runs out, Interrupted after a signal.
+    Raises TrainingError if the loss or gradient is not finite, ZooError if memory runs out, Interrupted after a signal.
     """
     return Training(objective, collate, rows, settings, runtime, run, backbone, dev_score).run()
 
@@ -232,7 +232,8 @@ class Training:
         except Exception as error:
             if out_of_memory(error):
                 size = self.settings.batch_size
-                raise TrainingError(
+                # No TrainingError: another machine may have more.
+                raise ZooError(
                     f"out of memory at step {self.step} with batch_size {size}. A smaller batch changes the contrastive"
                     " loss, so it is not made smaller silently: set chunk_rows where the recipe has it (the same loss,"
                     f" in parts), batch_size (:batch_size={max(size // 2, 1)}) or train_max_length lower, or use a"

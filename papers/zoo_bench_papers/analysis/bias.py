@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.metrics.correlation import correlations
-from benchmark.metrics.geometry import anisotropy, nearest_neighbours, neighbour_purity, principal_components
+from benchmark.metrics.geometry import anisotropy
 from zoo.encoder import Corpus, Runtime
 from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
@@ -98,6 +98,8 @@ def analyse_bias(
 
     `neighbours` is the k of purity and neighbour distance. Raises UsageError for a corpus without a known token.
     """
+    from sklearn.decomposition import PCA
+
     summary, classes, points = [], [], []
     figures: list[Scatter] = []
     conditions: dict[str, Any] = {"corpus": corpus.identity(), "matrix": matrix, "neighbours": neighbours}
@@ -112,7 +114,8 @@ def analyse_bias(
         if not vocabulary.counts.any():
             raise UsageError(f"corpus {corpus.name} has no token of {name}.")
         vectors = everything[vocabulary.ids]
-        coordinates, shares = principal_components(vectors, 2)
+        pca = PCA(2, svd_solver="full").fit(vectors.astype(np.float64))
+        coordinates, shares = pca.transform(vectors.astype(np.float64)), pca.explained_variance_ratio_.tolist()
         seen = vocabulary.counts > 0
         summary.append(
             {
@@ -179,18 +182,21 @@ def _with_frequency(
 def class_rows(
     name: str, vocabulary: Vocabulary, vectors: NDArray[np.float32], neighbours: int
 ) -> list[dict[str, object]]:
-    distances, rows = nearest_neighbours(vectors, neighbours)
+    from sklearn.neighbors import NearestNeighbors
+
     wide = vectors.astype(np.float64)
+    nearest = NearestNeighbors(n_neighbors=min(neighbours, len(wide) - 1), algorithm="brute")
+    distances, rows = nearest.fit(wide - wide.mean(axis=0)).kneighbors()
     spread = _spread(wide)
     class_lines: list[dict[str, object]] = []
     groupings = {"frequency": (vocabulary.bands(), [*BANDS, REST, UNSEEN])}
     groupings["form"] = (vocabulary.forms, [WORD, CAPITAL, SUBWORD])
     for by, (labels, order) in groupings.items():
-        purity = neighbour_purity(rows, labels)
         at = np.array(labels)
         alike = (at[rows] == at[:, None]).mean(axis=1)
-        for label in filter(purity.__contains__, order):
+        for label in filter(set(labels).__contains__, order):
             members = at == label
+            purity = float(alike[members].mean())
             count = int(members.sum())
             chance = (count - 1) / (len(wide) - 1)
             norms = np.linalg.norm(wide[members], axis=1)
@@ -209,9 +215,9 @@ def class_rows(
                     "Norm": float(norms.mean()),
                     "Spread": _spread(wide[members]),
                     "Neighbour distance": float(distances[members].mean()),
-                    "Purity": purity[label],
+                    "Purity": purity,
                     "Chance": chance,
-                    "Above chance": purity[label] - chance,
+                    "Above chance": purity - chance,
                     "Mean's distance": None if away is None else float(away) / spread,
                     **{f"{name}, error": error for name, error in errors.items()},
                 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any
 
 import click
 
@@ -17,7 +17,7 @@ from benchmark.cli.options import (
     typed_command,
 )
 from zoo.engine.hub_models import DEFAULT_BACKBONE
-from zoo_bench_papers.template_search.search import SearchOptions, search_command
+from zoo_bench_papers.template_search.search import search_command
 
 
 @click.command("search-templates")
@@ -42,6 +42,6 @@ from zoo_bench_papers.template_search.search import SearchOptions, search_comman
 @device_option
 @precision_option
 @allow_pickle_option
-def command(**options: Unpack[SearchOptions]) -> int:
+def command(**options: Any) -> int:
     """Search a prompt's template by its score on STS-B dev: greedily, from a file, or written by T5."""
     return search_command(options, command=typed_command())

@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from benchmark.data.readers.pairs import read_lines
 from benchmark.data.sources import DataSource
@@ -32,28 +32,6 @@ from zoo.progress import clock, print_safe
 from zoo.recipes import build
 from zoo_bench_papers.template_search.generate import find_seq2seq, generate_templates, load_seq2seq, read_definitions
 from zoo_bench_papers.template_search.scores import DevScorer, Result, Search, SearchTable, print_best, write_search
-
-
-class SearchOptions(TypedDict):
-    """Without `lists`, `templates` and `generate` the shipped lists are searched."""
-
-    backbone: str
-    revision: str | None
-    task: str
-    limit_pairs: int | None
-    lists: Path | None
-    keep: int
-    templates: Path | None
-    period: bool
-    generate: Path | None
-    seq2seq: str | None
-    count: int
-    definitions: int
-    data: str | None
-    results: Path
-    device: str
-    precision: str
-    allow_pickle: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +149,7 @@ def greedy(search: Search, lists: Lists, keep: int) -> dict[str, list[Result]]:
     return stages
 
 
-def generated_templates(seq2seq: str, words: Path, options: SearchOptions, runtime: Runtime) -> list[str]:
+def generated_templates(seq2seq: str, words: Path, options: Mapping[str, Any], runtime: Runtime) -> list[str]:
     """Valid templates of --seq2seq, kept in the results folder."""
     source = find_seq2seq(seq2seq, None, runtime)
     definitions = read_definitions(words, options["definitions"])
@@ -205,7 +183,7 @@ def generated_templates(seq2seq: str, words: Path, options: SearchOptions, runti
     return list(valid)
 
 
-def _load_dev(options: SearchOptions) -> PairsData:
+def _load_dev(options: Mapping[str, Any]) -> PairsData:
     (task,) = tasks_named(options["task"])
     data = TASKS.get(task).load(DataSource.from_options(options["data"]), options["limit_pairs"])
     if not isinstance(data, PairsData) or data.dev is None:
@@ -213,7 +191,7 @@ def _load_dev(options: SearchOptions) -> PairsData:
     return data
 
 
-def search_command(options: SearchOptions, command: list[str]) -> int:
+def search_command(options: Mapping[str, Any], command: list[str]) -> int:
     """Search and write tables; return 1 if a template could not be scored, else 0."""
     if (options["generate"] is None) != (options["seq2seq"] is None):
         raise UsageError("--generate DEFINITIONS and --seq2seq MODEL go together; give both or neither.")

@@ -167,7 +167,6 @@ def test_of_equal_dev_scores_the_first_step_is_the_best(scores: tuple[float, ...
 
 @pytest.mark.parametrize("what", ["paper_updates", "fitted", "encoder_key"])
 def test_what_fit_json_states_is_that_of_its_recipe(what: str, honest: Path, tmp_path: Path, check: Check) -> None:
-    """Also where the record states the same."""
     store, records = copied(shutil.copytree(honest, tmp_path / "forged"), "simcse", "pocket-pairs")
     record: Any = copy.deepcopy(records[0])
     row = row_of_record(record, check._recipes)
@@ -192,7 +191,6 @@ def test_what_fit_json_states_is_that_of_its_recipe(what: str, honest: Path, tmp
 def test_seeds_that_honestly_agree_are_not_accused(
     training: dict[str, Any], spread: float, copied: bool, seen: bool, tmp_path: Path
 ) -> None:
-    """Collapsed, or not moved by a training."""
     store, gold = Records(tmp_path), np.arange(50) / 50
     for seed in (0, 1):
         drawn = np.random.default_rng(0 if copied else seed).uniform(size=50)

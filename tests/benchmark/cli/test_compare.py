@@ -40,7 +40,6 @@ def scores_of(name: str, task: str, seed: int | None) -> np.ndarray:
 
 
 def rho(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's correlation."""
     return float(stats.spearmanr(a, b).statistic)
 
 
@@ -57,7 +56,6 @@ def store(tmp_path: Path) -> Records:
 
 
 def compared(cli: Cli, *words: object) -> Any:
-    """Return the JSON of a comparison."""
     answer = cli("compare", *words, "--json")
     assert answer.code == 0, answer.err
     return json.loads(answer.out, parse_constant=pytest.fail)

@@ -46,7 +46,6 @@ def follow(cli: Cli, *words: str) -> list[Answer]:
 
 
 def rows_of(table: Path) -> dict[str, dict[str, float]]:
-    """The scores of each row of a table, by task."""
     rows = json.loads(table.read_text(encoding="utf-8"))["rows"]
     return {row["method"]: {task: score["mean"] for task, score in row["scores"].items()} for row in rows}
 

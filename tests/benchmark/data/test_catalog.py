@@ -122,16 +122,6 @@ def test_pocket_text_has_the_stated_lines() -> None:
     assert sum(1 for _ in iterate_text(path)) == catalog()["pocket-text"].lines
 
 
-def test_pocket_training_text_holds_no_test_text() -> None:
-    """Unsupervised training never sees a test sentence, in the bundled data either."""
-    from benchmark.data.corpora import load_corpus, overlap
-
-    source = DataSource(None, hub=False)
-    corpus = load_corpus("pocket-text", source, None)
-    for name in all_suites()["pocket"].tasks:
-        assert overlap(corpus, TASKS.get(name).load(source).texts()) == []
-
-
 # What a command prints where data is not: each cause once, with the places that were searched and the right folder.
 
 

@@ -176,7 +176,6 @@ SENTENCES = ["first line", 'second "line', "third\u2028still third", "fourth \x8
 
 
 def write_corpus(path: Path, text: str) -> Path:
-    """Write text as the suffix says."""
     openers = {".xz": lzma.open, ".gz": gzip.open}
     with openers.get(path.suffix, open)(path, "wb") as file:
         file.write(text.encode())
@@ -196,7 +195,6 @@ def test_a_byte_order_mark_is_no_part_of_the_first_sentence(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("suffix", [".xz", ".gz"])
 def test_a_truncated_packed_corpus_is_refused(suffix: str, tmp_path: Path) -> None:
-    """Half a corpus is not silently a corpus."""
     generator = random.Random(0)
     text = "".join(f"{generator.random()} sentence\n" for _ in range(5000))
     path = write_corpus(tmp_path / f"c.txt{suffix}", text)

@@ -19,14 +19,12 @@ TURNEY = "wood\tNN\nland\tNN\nforest\nwood\nland\ngrove\nboat\nchair\nsalt\n"
 
 
 def written(folder: Path, content: str, name: str = "file") -> Path:
-    """Return a file with the content."""
     path = folder / name
     path.write_text(content, encoding="utf-8")
     return path
 
 
 def test_small_files(tmp_path: Path) -> None:
-    """What each reader makes of one item."""
     bird = readers.read_bird(written(tmp_path, BIRD + "(a b, c)\ta b\tc\tunigram\tx\tNone\t0.25\tn-n\n"))
     assert (bird.first, bird.second, bird.gold.tolist()) == (["a b"], ["c"], [0.25])
     (choice,) = readers.read_turney(written(tmp_path, TURNEY))

@@ -271,7 +271,6 @@ def test_a_single_file_is_fetched_from_the_hub(tmp_path: Path, monkeypatch: pyte
 
 
 def tar_of(path: Path, members: list[tuple[str, bytes]], extra: tuple[tarfile.TarInfo, ...] = ()) -> Path:
-    """Write a tar with members of any name."""
     with tarfile.open(path, "w") as tar:
         for name, content in members:
             info = tarfile.TarInfo(name)
@@ -291,7 +290,6 @@ def members(data_dir: Path) -> list[tuple[str, bytes]]:
 
 
 def files_below(folder: Path) -> set[str]:
-    """Every file below a folder, links too."""
     return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() or p.is_symlink()}
 
 

@@ -18,7 +18,6 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float:
-    """Pearson's r from its definition."""
     x, y = x - x.mean(), y - y.mean()
     return float((x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()))
 

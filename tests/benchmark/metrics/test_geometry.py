@@ -9,14 +9,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
-from sklearn.neighbors import NearestNeighbors
 
 from benchmark.metrics.geometry import (
     alignment,
     anisotropy,
-    nearest_neighbours,
-    neighbour_purity,
-    principal_components,
     simplex,
     uniformity,
 )
@@ -62,36 +58,6 @@ def test_anisotropy_of_known_sets() -> None:
     assert anisotropy(np.array([[1, 0], [1, 0], [0, 0]], np.float32)) == pytest.approx(1 / 3)
     with pytest.raises(ValueError, match="pairs"):
         anisotropy(np.ones((1, 3), np.float32))
-
-
-def test_principal_components_are_scikit_learns() -> None:
-    rng = np.random.default_rng(2)
-    x = (rng.normal(size=(60, 7)) @ rng.normal(size=(7, 7)) + 20).astype(np.float32)
-    coordinates, shares = principal_components(x, 3)
-    theirs = PCA(3, svd_solver="full")
-    wanted = theirs.fit_transform(x.astype(np.float64))
-    assert shares == pytest.approx(theirs.explained_variance_ratio_, abs=1e-9)
-    signs = np.sign((coordinates * wanted).sum(axis=0))
-    np.testing.assert_allclose(coordinates * signs, wanted, atol=1e-6)
-
-
-@pytest.mark.parametrize("chunk", [7, 512])
-def test_neighbours_are_scikit_learns(chunk: int) -> None:
-    x = (np.random.default_rng(3).normal(size=(40, 5)) + 100).astype(np.float32)  # far from the origin
-    distances, rows = nearest_neighbours(x, 4, chunk)
-    wanted_distances, wanted_rows = NearestNeighbors(n_neighbors=4, algorithm="brute").fit(x - 100.0).kneighbors()
-    np.testing.assert_array_equal(rows, wanted_rows)
-    np.testing.assert_allclose(distances, wanted_distances, atol=1e-4)
-    assert nearest_neighbours(x[:3], 9)[1].shape == (3, 2)
-
-
-def test_purity_counts_the_neighbours_of_the_same_label() -> None:
-    # Two tight groups on a line, a stray "b" inside group "a".
-    x = np.array([[0.0], [0.1], [0.25], [9.0], [9.1], [9.25]], np.float32)
-    labels = ["a", "a", "b", "b", "b", "b"]
-    _, rows = nearest_neighbours(x, 2)
-    # a: (0.1 a, 0.25 b) and (0 a, 0.25 b); b: (a, a), then three times (b, b).
-    assert neighbour_purity(rows, labels) == pytest.approx({"a": 0.5, "b": 0.75})
 
 
 @pytest.mark.parametrize(("points", "width", "meaningless"), [(9, 12, True), (13, 12, True), (14, 12, False)])

@@ -24,7 +24,7 @@ from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource
 from benchmark.metrics import VERSIONS, finetuning
 from benchmark.metrics.correlation import aggregate, correlations, cosine
-from benchmark.metrics.geometry import alignment, anisotropy, principal_components, uniformity
+from benchmark.metrics.geometry import alignment, anisotropy, uniformity
 from benchmark.metrics.items import accuracy_of, fold_items
 from benchmark.metrics.probe.protocol import FAST, FULL, cross_validated, nested, pair_features, split
 from benchmark.metrics.relatedness import regress
@@ -69,7 +69,6 @@ METRICS: dict[str, Callable[[], Any]] = {
     "geometry: alignment": lambda: alignment(X, Y),
     "geometry: uniformity": lambda: uniformity(X),
     "geometry: anisotropy": lambda: anisotropy(X),
-    "geometry: principal components": lambda: principal_components(X, 2)[1].tolist(),
     "relatedness: regression": lambda: (
         regress(pair_features(X, Y), 1 + GOLD[:120] * 0.8, 1 + GOLD[120:160] * 0.8).dev_pearson
     ),
@@ -262,5 +261,4 @@ def test_every_metric_and_every_family_has_a_golden_score(golden: Any) -> None:
 
 
 def partial_of(task: Any) -> Any:
-    """The function that reads a task."""
     return task.read.func if isinstance(task.read, partial) else task.read

@@ -81,7 +81,6 @@ def one_by_one(
 
 
 def grid(x: np.ndarray, y: np.ndarray, folds: list[Fold], recipe: Recipe) -> tuple[Fits, list[tuple[Fold, float]]]:
-    """Train every fold with every penalty as one problem."""
     pairs = [(number, penalty) for number in range(len(folds)) for penalty in PENALTIES]
     of, weights = np.array([n for n, _ in pairs]), np.array([p for _, p in pairs])
     fits = Trainer(pad(x, "cpu"), x.shape[1], y, folds, of, weights, recipe).run()

@@ -23,7 +23,7 @@ def loose(folder: Path, record: Any, name: str) -> Path:
     """Write a record under a file name of its own, as copying two folders into one does."""
     path = folder / "records" / "copied" / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps({**record, "sha256": sha256_json(record)}))
     return path
 
 

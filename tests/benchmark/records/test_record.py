@@ -83,7 +83,6 @@ def test_the_parser_of_many_records_reads_as_that_of_one(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("scores", [None, {"main": None, "main_metric": "all_spearman", "reason": "none"}])
 def test_a_measured_record_has_a_score(scores: object) -> None:
-    """One that was not measured needs none."""
     record = make_record("bag", scores=scores)
     with pytest.raises(CorruptError, match="its status is ok, and it has no score"):
         check_record(record, "here")

@@ -15,7 +15,6 @@ from benchmark.tasks.suites import suite
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60 methods and 40 tasks."""
     path = tmp_path_factory.mktemp("page") / "wide.html"
     path.write_text(page([wide_table(60, 40)]), encoding="utf-8")
     return path

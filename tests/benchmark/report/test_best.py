@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +17,6 @@ from scipy import stats
 from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
-from benchmark.report.leaderboard import make_leaderboard
 from benchmark.report.rows import Table
 from benchmark.report.show import print_table
 from benchmark.report.table import build_tables
@@ -28,7 +26,7 @@ from benchmark.stats import marks
 from benchmark.stats.draws import finished
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys, shared_with
-from benchmark.tasks.suites import Suite, suite
+from benchmark.tasks.suites import Suite
 from zoo.paths import cache_folder
 
 TASKS = ("WS-353-sim", "MEN")
@@ -52,18 +50,15 @@ def add(store: Records, name: str, noise: float, seeds: Sequence[Any] = (None,),
 
 
 def table_of(store: Records) -> Table:
-    """Return the only table of a folder."""
     (table,) = build_tables(store.all(), [WORDS], store)
     return table
 
 
 def among(table: Table) -> dict[str, bool | None]:
-    """Return `among_best` of each row."""
     return {row.name: row.among_best for row in table.rows}
 
 
 def printed(table: Table) -> str:
-    """Return what a terminal of UTF-8 shows."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     print_table(table, stream)
     stream.seek(0)
@@ -307,15 +302,3 @@ def test_shared_pairs_are_drawn_together(data_dir: Path, tmp_path: Path) -> None
     both = replace(noise, influence=nothing).between([*records], [0, 1])[0][0, 1]
     assert shared_with("STS-B", ["STS16"]) == 285
     assert (4 * both - years**2 - stsb**2) / (2 * years * stsb) > 0.12  # 0 of independent draws
-
-
-def test_records_of_before_make_the_table_they_made(tmp_path: Path) -> None:
-    """Without any pair scores: bare ranks, an empty column."""
-    store = Records(tmp_path)
-    for name in ("a", "b"):
-        for task in suite("words").tasks:
-            store.write(make_record(name, task, main=0.5 if name == "a" else 0.4))
-    make_leaderboard(tmp_path, tmp_path, "words").write()
-    assert "≈" not in (tmp_path / "words.md").read_text(encoding="utf-8")
-    content = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))
-    assert [(row["rank"], row["among_best"]) for row in content["rows"]] == [(1, None), (2, None)]

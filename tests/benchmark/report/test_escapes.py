@@ -121,7 +121,6 @@ def put(record: Any, place: tuple[Any, ...], text: str) -> None:
 
 
 def is_read(record: Any) -> bool:
-    """Whether the schema takes the record."""
     try:
         return bool(parse_record(json.dumps(record), "here"))
     except CorruptError:

@@ -36,7 +36,6 @@ def table_of(records: list[Any], name: str = "sts") -> Table:
 
 
 def score_matrix(records: list[Any], seeds: Any) -> np.ndarray:
-    """Scores x100 (seeds, tasks)."""
     by_cell = {(r["seed"], r["task"]["name"]): 100 * r["scores"]["main"] for r in records}
     return np.array([[by_cell[seed, task] for task in SEVEN] for seed in seeds])
 

@@ -21,7 +21,6 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 
 def points(browser: Browser) -> list[str]:
-    """The rows that the first plot shows."""
     return list(
         browser.run("return [...document.querySelectorAll('figure:first-child .point')].map((one) => one.row.method)")
     )

@@ -27,7 +27,6 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def numbers(folder: Path) -> dict[str, tuple[Any, ...]]:
-    """The scores, pair scores and items of each cell by its key."""
     store = Records(folder)
     cells = {}
     for record in store.all():

@@ -28,7 +28,6 @@ FAST = ("--precision", "fp32", "--tasks", "pocket-words", "--limit", "20")
 
 
 def inputs(cls: type[Encoder], recipe: Any, sources: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """What the key of an encoder hashes."""
     given: dict[str, Any] = {"corpus": None, "dev": None, "precision": "fp32", "limit": None}
     identity = dataclasses.asdict(ingredients(cls, recipe, Traits(), sources, **{**given, **more}))
     assert identity.pop("probe") is None
@@ -68,12 +67,10 @@ def test_names_of_a_users_own_files_are_in_no_key(tiny_bert: Path, tmp_path: Pat
 
 
 def records_of(folder: Path) -> list[dict[str, Any]]:
-    """All records of a results folder."""
     return [json.loads(path.read_text("utf-8")) for path in sorted((folder / "records").rglob("*.json"))]
 
 
 def is_of(monkeypatch: pytest.MonkeyPatch, digest: str) -> None:
-    """Let what is run be of a code."""
     for module in ("fit", "measure"):
         monkeypatch.setattr(f"benchmark.run.{module}.code_digest", lambda: digest)
 

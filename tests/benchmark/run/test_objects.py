@@ -34,8 +34,6 @@ class Sized(Bag):
 
 
 class Asking(Sized):
-    """Asks for signals."""
-
     blocks: list[int] = []  # noqa: RUF012
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:

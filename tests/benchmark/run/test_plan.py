@@ -30,7 +30,6 @@ CORPUS = Corpus("text", ["one sentence", "another sentence"])
 
 
 def tasks(*names: str) -> list[LoadedTask]:
-    """Load tasks of the bundled data."""
     return load_tasks(names or ("pocket-words", "pocket-pairs"), DataSource(None, hub=False), None)
 
 
@@ -57,7 +56,6 @@ def keys(plan: Run) -> list[str]:
 
 
 def other_identity(task: LoadedTask, **changes: Any) -> LoadedTask:
-    """Return the task with other data files or another version."""
     assert task.data is not None
     if "version" in changes:
         return dataclasses.replace(task, task=dataclasses.replace(task.task, **changes))
@@ -223,7 +221,6 @@ class Mine(Bag):
 
 
 def load_plugin(path: Path, name: str, factor: int) -> None:
-    """Write and load a plugin with one method."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(PLUGIN.format(name=name, factor=factor))
     assert load_plugin_file(path, [METHODS]) is None

@@ -50,8 +50,6 @@ class OursRecipe(Average.Recipe):  # type: ignore[name-defined,misc]
 
 
 class Built(Average):
-    """On a method of ours."""
-
     Recipe: ClassVar[type] = OursRecipe
 
 

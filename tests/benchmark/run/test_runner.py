@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -22,16 +23,17 @@ from benchmark.records.record import check_record
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Run
 from benchmark.run.runner import Runner, exit_code
-from benchmark.run.stop import SIGNALS
+from benchmark.run.stop import SIGNALS, Stop
 from benchmark.tasks.loaded import load_tasks
-from zoo.errors import Interrupted
+from zoo.errors import ContractError, CorruptError, Interrupted, MissingError, TrainingError, ZooError, error_text
+from zoo.files import writing
+from zoo.plugins import METHODS
 from zoo.recipes import RecipeSpec
 
 pytestmark = pytest.mark.usefixtures("fakes")
 
 
 def planned(folder: Path, specs: list[RecipeSpec]) -> Run:
-    """Return a run of one task into a folder."""
     tasks = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
     return planned_run(RunOptions(methods="bag", results=folder, limit=20, embedding_cache=0.0), specs, tasks)
 
@@ -237,8 +239,6 @@ def test_a_long_error_is_cut_in_its_record(cli: Cli, tmp_path: Path) -> None:
                 raise RuntimeError("x" * 10**6)
             return super().encode(texts)
 
-    from zoo.plugins import METHODS
-
     METHODS.register("shouting")(Shouting)
     assert cli("run", "--methods", "shouting", "--tasks", "pocket-words", "--results", tmp_path, *FAST).code == 1
     (record,) = records(tmp_path).values()
@@ -256,8 +256,6 @@ def test_a_folder_removed_during_a_run_fails_the_cells_that_follow(removed: str,
                 for path in tmp_path.glob(removed):
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
             return super().encode(texts)
-
-    from zoo.plugins import METHODS
 
     METHODS.register("removing")(Removing)
     few = ("--tasks", "pocket-words,pocket-pairs", "--seeds", 1, "--results", tmp_path / "out", *FAST)
@@ -315,8 +313,6 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
                 os.kill(os.getpid(), number)
             return super().encode(texts)
 
-    from zoo.plugins import METHODS
-
     METHODS.register("signalling")(Signalling)
     specs = [RecipeSpec(name, name, "", "", "test") for name in ("signalling", "bag")]
     run = planned(tmp_path, specs)
@@ -354,3 +350,49 @@ def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
             stop.cancel()
             release.cancel()
             holder.kill()
+
+
+def _lack() -> Exception:
+    """What the training loop makes of memory that runs out."""
+    error = ZooError("out of memory at step 0 with batch_size 64")
+    error.__cause__ = MemoryError()
+    return error
+
+
+def _full() -> Exception:
+    """What a checkpoint's writer makes of a full disk."""
+    try:
+        with writing(Path("state.safetensors")):
+            raise OSError(errno.ENOSPC, "No space left on device")
+    except ZooError as error:
+        return error
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("error", "doubtful"),
+    [
+        (_full(), True),
+        (_lack(), True),
+        (CorruptError("model.safetensors is damaged: its sha256 is another"), True),
+        (MissingError("model.safetensors does not exist."), True),
+        (PermissionError(errno.EACCES, "Permission denied", "cache"), True),
+        (TrainingError("the loss is nan at step 3"), False),
+        (ContractError("2 of 8 vectors have NaN or infinity"), False),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_what_a_machine_lacks_is_doubted_and_an_encoder_s_own_fault_is_not(
+    error: Exception, doubtful: bool, tmp_path: Path
+) -> None:
+    """A cluster measures it on another node before it is booked as the encoder's."""
+
+    class Failing(FAKES["bag"]):  # type: ignore[misc,valid-type]
+        def fit(self, *_: Any, **__: Any) -> Any:
+            raise error
+
+    METHODS.register("failing")(Failing)
+    run = planned(tmp_path, [RecipeSpec("failing", "failing", "", "", "test")])
+    outcome = Runner(run).measure(run.encoders[0], Stop())
+    assert outcome is not None and len(outcome.failed + outcome.missing) == 1
+    assert [error_text(error)] * doubtful == outcome.doubtful

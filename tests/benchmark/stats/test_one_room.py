@@ -29,7 +29,6 @@ Interval = tuple[float, float, float]
 
 
 def rows_of(folder: Path, tasks: tuple[str, ...]) -> tuple[Records, dict[str, list[Record]]]:
-    """Return the rows that have all tasks and several seeds or none."""
     store, rows = Records(folder), defaultdict(list)
     for record in read_records(store):
         rows[record["method"]["name"], record["row_key"]].append(record)

@@ -36,17 +36,16 @@ from benchmark.tasks.overlap import (
     repeated,
     shared_texts,
     shared_with,
-    texts_of_pairs,
 )
 from benchmark.tasks.suites import suite
 from tools.find_overlap import known_overlap
+from tools.studies.real_texts import texts_of_pairs
 
 SEVEN = suite("sts").tasks
 
 
 @functools.cache
 def pairs_of(data_dir: Path, task: str, split: Any = "test") -> Pairs:
-    """Return the pairs of one split."""
     (loaded,) = load_tasks([task], DataSource(data_dir, hub=False), None)
     return scored_pairs(loaded, split)
 

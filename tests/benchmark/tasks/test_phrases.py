@@ -25,7 +25,6 @@ BAG = Bag(Bag.Recipe(width=128), Runtime())
 
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> object:
-    """Load a task."""
     return TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
 
 
@@ -42,12 +41,10 @@ def items(path: Path, lines: int) -> list[list[str]]:
 
 
 def constant(texts: Sequence[str]) -> NDArray[np.float32]:
-    """One vector for all."""
     return np.ones((len(texts), 4), np.float32)
 
 
 def test_bird_against_scipy(data_dir: Path) -> None:
-    """All 3,345 pairs."""
     data = load("BiRD", data_dir)
     assert isinstance(data, PairsData)
     rows = [line.split("\t") for line in (data_dir / "phrases" / "BiRD.txt").read_text("utf-8").splitlines()[1:]]

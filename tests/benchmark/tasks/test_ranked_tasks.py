@@ -43,13 +43,11 @@ ROWS = [
 
 
 def write(folder: Path, head: list[str], rows: list[list[str]]) -> DataSource:
-    """Write the file and return its source."""
     (folder / "heros.tsv").write_text("".join("\t".join(line) + "\n" for line in [head, *rows]), encoding="utf-8")
     return DataSource(folder, hub=False)
 
 
 def load(data: DataSource, limit: int | None = None) -> HerosData:
-    """Load the task."""
     heros = TASKS.get("heros-order").load(data, limit)
     assert isinstance(heros, HerosData)
     return heros
@@ -114,13 +112,11 @@ def test_both_headers_give_the_same_scores(tmp_path: Path) -> None:
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, head: list[str], rows: list[list[str]], message: str) -> None:
-    """One sentence with the place."""
     with pytest.raises(CorruptError, match=message):
         load(write(tmp_path, head, rows))
 
 
 def test_without_the_file_the_remedy_is_named(tmp_path: Path) -> None:
-    """Where it is from and where to put it."""
     for folder in (None, tmp_path):
         with pytest.raises(MissingError, match=r"put the file of the hub's data set dcml0714/Heros there .* --data"):
             load(DataSource(folder, hub=False))

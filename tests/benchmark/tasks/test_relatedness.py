@@ -38,7 +38,6 @@ FILES = {
 
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> RegressorData:
-    """Load a regressor task."""
     data = TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
     assert isinstance(data, RegressorData)
     return data
@@ -178,7 +177,6 @@ def test_word_overlap_is_not_enough() -> None:
 
 
 def looked_up(vectors: np.ndarray, at: dict[str, int], texts: Sequence[str]) -> np.ndarray:
-    """Return the vectors of texts, in their order."""
     return np.asarray(vectors[[at[text] for text in texts]])
 
 

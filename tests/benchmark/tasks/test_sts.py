@@ -17,7 +17,6 @@ from zoo.encoder import Runtime
 
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> PairsData:
-    """Load a task of pairs."""
     data = TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
     assert isinstance(data, PairsData)
     return data
@@ -81,17 +80,7 @@ def test_only_the_test_split_is_scored(data_dir: Path) -> None:
         assert sorted(asked) == sorted(data.dev.texts())
 
 
-@pytest.mark.slow
-def test_the_form_of_the_text_matters(data_dir: Path) -> None:
-    """Raw and tokenised text give a bag of words scores half a point apart or more: other tasks."""
-    encoder = Bag(Bag.Recipe(), Runtime())
-    for name in ("STS12", "STS-B"):
-        both = [load(task, data_dir).score(encoder.encode)["main"] for task in (name, f"{name}-raw")]
-        assert abs(both[0] - both[1]) > 0.005
-
-
 def test_limit_cuts_every_subset(data_dir: Path) -> None:
-    """--limit n: the first n of each subset."""
     full, cut = load("STS14", data_dir), load("STS14", data_dir, 7)
     assert cut.rows == 7 * 6
     for name, pairs in cut.subsets.items():

@@ -56,7 +56,6 @@ COUNTS = {
 
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> TransferData:
-    """Load a transfer task."""
     data = TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
     assert isinstance(data, TransferData)
     return data
@@ -139,7 +138,6 @@ def test_faults_are_named_with_their_line(reader: object, content: bytes, place:
 
 
 def test_readers_on_small_files(tmp_path: Path) -> None:
-    """Every form once."""
     path, other = tmp_path / "x", tmp_path / "y"
     path.write_bytes(b"good  film\n\ncaf\xe9\n")
     other.write_bytes(b"bad\n")

@@ -36,14 +36,12 @@ SETS = {
 
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> PairsData:
-    """Load a word task."""
     data = TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
     assert isinstance(data, PairsData)
     return data
 
 
 def raw(name: str, data_dir: Path) -> list[tuple[str, str, float]]:
-    """Read a set with nothing of ours."""
     lines = [row.split("\t") for row in (data_dir / "words" / SETS[name][1]).read_text("utf-8").splitlines()]
     return [(x[1], x[3], float(x[7])) if name == "SCWS" else (x[0], x[1], float(x[2])) for x in lines]
 
@@ -138,6 +136,5 @@ def test_scws_in_context(data_dir: Path) -> None:
 
 
 def test_limit_takes_the_first_pairs(data_dir: Path) -> None:
-    """--limit n."""
     assert load("RG-65", data_dir, 9).subsets["test"].first == load("RG-65", data_dir).subsets["test"].first[:9]
     assert load("SCWS-context", data_dir, 4).rows == 4

@@ -42,12 +42,10 @@ TEXTS = PlainTexts([POCKET], lambda path: path.read_text(encoding="utf-8").split
 
 
 def train(folder: Path, recipe: PretrainRecipe = SMALL, every: int | None = None) -> dict[str, Any]:
-    """Train into a folder."""
     return pretrain(recipe, TEXTS, folder, runtime=Runtime(), checkpoint_steps=every, command="zoo-bench pretrain ...")
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights of a model folder."""
     return read_tensors(folder / "model.safetensors")[0]
 
 

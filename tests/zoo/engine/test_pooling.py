@@ -175,7 +175,6 @@ LACKS = {"mask token": "mask token", "padding token": "padding token", "MLM head
 
 
 def recipes() -> list[str]:
-    """Return a recipe for each method and combination of needs."""
     names: dict[object, str] = {}
     for name, spec in all_recipes().items():
         if issubclass(METHODS.get(spec.method), BackboneEncoder) and spec.method != "pretrained":
@@ -186,7 +185,6 @@ def recipes() -> list[str]:
 
 @pytest.fixture(scope="module")
 def lacking(tiny_mlm: Path, tiny_causal: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """Folders of backbones by what they lack."""
     from transformers import PreTrainedTokenizerFast
 
     folder, tokens = tmp_path_factory.mktemp("lacking"), ("unk", "cls", "sep", "mask", "pad")

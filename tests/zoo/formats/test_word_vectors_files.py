@@ -94,7 +94,6 @@ def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path: Path, capsys
 
 
 def test_words_with_blanks_inside_are_kept(tmp_path: Path) -> None:
-    """GloVe 840B has some."""
     (tmp_path / "v.txt").write_text(". . . 3 4\nthe 1 2\nat name@domain.com 5 6\n", encoding="utf-8")
     rows, vectors = read_word_vectors(str(tmp_path / "v.txt"))
     assert list(rows) == [". . .", "the", "at name@domain.com"]

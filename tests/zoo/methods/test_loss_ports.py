@@ -28,7 +28,6 @@ NLI = Corpus("nli", SENTENCES, ["entailment", "neutral", "contradiction", "entai
 
 
 def masked_means(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the means (n, dim) of the last states over the mask."""
     states, seen = model(input_ids=ids, attention_mask=mask).last_hidden_state, mask.unsqueeze(-1).float()
     means: torch.Tensor = (states * seen).sum(1) / seen.sum(1)
     return means

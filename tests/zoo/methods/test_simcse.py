@@ -195,8 +195,6 @@ def test_two_equal_views_need_dropout(tiny_bert: Path, fields: dict[str, Any], a
 
 
 class HeadObjective(SimCSEObjective):
-    """A loss with a layer of its own."""
-
     def __init__(self, pooler: TrainedPooler, recipe: SimCSERecipe) -> None:
         super().__init__(pooler, recipe)
         self.head = torch.nn.Linear(pooler.dim, 3)

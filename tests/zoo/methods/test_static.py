@@ -72,6 +72,15 @@ def slow_vector(folder: Path, text: str, stage: str, roberta: bool) -> np.ndarra
     return mean(tokens or (["Ġ"] if roberta else ["[PAD]"]))
 
 
+@pytest.mark.parametrize("stage", ["none", "freq"])
+def test_a_text_alone_has_the_vector_that_it_has_among_many(tiny_bert: Path, stage: str) -> None:
+    encoder = Static(Static.Recipe(backbone=str(tiny_bert), remove=stage), Runtime())
+    texts = [*TEXTS, *(" ".join(TEXTS[:count]) for count in range(len(TEXTS)))]
+    together = encoder.encode(texts)
+    for text, vector in zip(texts, together, strict=True):
+        np.testing.assert_array_equal(encoder.encode([text])[0], vector)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_cased", "tiny_roberta"])
@@ -141,7 +150,6 @@ def masked_model(folder: Path, out: Path, *, tied: bool) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_output_matrix_is_the_mlm_heads_rows(tiny_bert: Path, tmp_path: Path, tied: bool) -> None:
-    """PromptBERT, table 12."""
     model = masked_model(tiny_bert, tmp_path / "m", tied=tied)
     ids = AutoTokenizer.from_pretrained(tiny_bert)(TEXTS[0])["input_ids"]
     of = {

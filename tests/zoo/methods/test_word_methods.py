@@ -227,7 +227,6 @@ VECTORS = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 
 
 def brought(folder: Path, form: str) -> Path:
-    """Write the vectors in one of the forms."""
     if form in ("npy", "safetensors"):
         path = folder / f"mine.{form}"
         if form == "npy":

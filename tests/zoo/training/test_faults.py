@@ -14,7 +14,7 @@ from test_loop import Regression, collate, fit, stop_after
 from torch import nn
 
 from zoo.encoder import Run
-from zoo.errors import Interrupted, TrainingError
+from zoo.errors import Interrupted, TrainingError, ZooError
 
 
 class Exploding(Regression):
@@ -81,7 +81,7 @@ class Starved(Regression):
 
 def test_out_of_memory_gives_advice_and_no_smaller_batch() -> None:
     objective = Starved()
-    with pytest.raises(TrainingError, match=r"batch_size 10.*not made smaller silently.*train_max_length"):
+    with pytest.raises(ZooError, match=r"batch_size 10.*not made smaller silently.*train_max_length"):
         fit(objective)
     assert objective.seen == [10]
 

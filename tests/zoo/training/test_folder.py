@@ -163,7 +163,6 @@ def setting(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, Any]:
 
 
 def load_checkpoint(path: Path, *parts: Any) -> dict[str, Any]:
-    """Read and restore what `checkpoint_of` made."""
     return restore_checkpoint(path, *read_tensors(path, unsigned=False), *parts)
 
 

@@ -336,31 +336,3 @@ def test_a_log_without_a_checkpoint_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"old": 1}\n', encoding="utf-8")
     fit(Regression(), run=Run(folder=tmp_path, seed=1))
     assert not any("old" in line for line in log_of(tmp_path))
-
-
-STEPS = 12
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cls", [SimCSE, PTBert])
-def test_resumed_training_is_bit_equal(tiny_bert: Path, tmp_path: Path, corpus: Corpus, cls: type[Contrastive]) -> None:
-    """Stopped three times, with a dev score and without; methods/test_all_methods.py has every method that learns."""
-    score = dev_score if cls is SimCSE else None
-    uninterrupted = make(cls, tiny_bert)
-    wanted = uninterrupted.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "whole", seed=3))
-    assert wanted.steps == STEPS
-
-    for steps in (2, 5, 1):
-        with pytest.raises(Interrupted) as caught:
-            make(cls, tiny_bert).fit(
-                corpus, dev_score=score, run=Run(folder=tmp_path / "cut", seed=3, stop_signal=stop_after(steps))
-            )
-        assert caught.value.exit_code == 128 + signal.SIGTERM
-    torch.manual_seed(999)  # whatever the new process did before
-    resumed = make(cls, tiny_bert)
-    report = resumed.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "cut", seed=3))
-    assert_equal(weights(resumed), weights(uninterrupted))
-    assert log_of(tmp_path / "cut") == log_of(tmp_path / "whole")
-    assert (report.steps, report.final_loss, report.best_step) == (wanted.steps, wanted.final_loss, wanted.best_step)
-    assert (report.dev_scores, report.dev_curves) == (wanted.dev_scores, wanted.dev_curves)
-    np.testing.assert_array_equal(resumed.encode(["a dog"]), uninterrupted.encode(["a dog"]))
