@@ -113,11 +113,17 @@ def make_plan(verdicts: Sequence[Verdict], labelled: Mapping[str, object], more:
         more: Further options of `zoo-bench run`, such as the data folder.
     """
     of_claims = lacking_rows(verdicts, labelled, more)
-    costs = costs_of(row for rows in of_claims.values() for row in rows)
+    # What failed is not run again by itself.
+    failed = {lacks.row: lacks.failed for verdict in verdicts for lacks in verdict.lacking if lacks.failed}
+    every = dict.fromkeys(row for rows in of_claims.values() for row in rows)
+    costs = costs_of(row for row in every if row.name not in failed)
+    costs |= {row: (None, failed[row.name]) for row in every if row.name in failed}
     plan = Plan()
     for row, (_, reason) in costs.items():
         if reason:
-            plan.impossible[row.name] = reason, tuple(name for name, rows in of_claims.items() if row in rows)
+            _, names = plan.impossible.get(row.name, ("", ()))
+            more_names = (name for name, rows in of_claims.items() if row in rows and name not in names)
+            plan.impossible[row.name] = reason, (*names, *more_names)
     waiting = {name: rows for name, rows in of_claims.items() if not any(costs[row][1] for row in rows)}
     done = set[PlannedRow]()
 

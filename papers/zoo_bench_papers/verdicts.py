@@ -25,11 +25,12 @@ from zoo_bench_papers.properties import Measured
 
 @dataclass(frozen=True)
 class Lacking:
-    """A row that a claim lacks on tasks; `again`: it has scores there, and no scores of items."""
+    """A row that a claim lacks on tasks; `again`: it has scores there, and no scores of items; `failed`: why."""
 
     row: str
     tasks: tuple[str, ...]
     again: bool
+    failed: str = ""
 
 
 @dataclass
@@ -217,7 +218,10 @@ def _verdict(
     for place, pair in itertools.product(places, claim.pairs()):
         contrast = place.compare(pair, claim, printed)
         lacks = {row: place.reasons[row] for row in pair if row in place.reasons}
-        verdict.lacking += [Lacking(row, place.tasks, reason == NO_ITEMS) for row, reason in lacks.items()]
+        verdict.lacking += [
+            Lacking(row, place.tasks, reason == NO_ITEMS, reason if reason.startswith(f"{row} failed: ") else "")
+            for row, reason in lacks.items()
+        ]
         prompted = any(row in place.rows and place.rows[row].prompted for row in pair)
         for gate in filter(None, [prompts if prompted else None, anisotropy]):
             contrast = gate.before(contrast)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace as replace_in
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,27 @@ def test_a_row_that_cannot_be_run_keeps_its_claims_out(monkeypatch: pytest.Monke
     assert blocked and not {*blocked} & {*planned.claims}
     reason, names = planned.impossible["simcse"]
     assert reason == "no file" and sorted(names) == sorted(blocked)
+
+
+def test_a_row_that_failed_is_not_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = lacking(random.Random(2), 8)
+    for verdict in reached:
+        verdict.lacking = [
+            replace_in(lack, failed="simcse failed: NaN") if lack.row == "simcse" else lack for lack in verdict.lacking
+        ]
+    asked: list[str] = []
+
+    def costs(rows: Any) -> plan.Costs:
+        priced: plan.Costs = dict.fromkeys(rows, (1.0, ""))
+        asked.extend(row.name for row in priced)
+        return priced
+
+    monkeypatch.setattr(plan, "costs_of", costs)
+    planned = plan.make_plan(reached, {}, {"results": Path("r")})
+    assert "simcse" not in {*asked, *(row.name for step in planned.steps for row in step.rows)}
+    reason, names = planned.impossible["simcse"]
+    assert reason == "simcse failed: NaN" and names
+    assert sorted([*names, *planned.claims]) == sorted(verdict.claim.id for verdict in reached)
 
 
 @pytest.mark.slow
