@@ -100,11 +100,13 @@ class Folder:
     def __init__(self, results: Path, store: Records, read: Sequence[Record], at: Condition | None = None) -> None:
         self.store, self.tables = store, kept_tables(results)
         by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
-        # Why rows failed, by identity and task.
+        # Why rows failed or are n/a, by identity and task.
         self.failed: dict[tuple[str, str], str] = {}
         for record in read:
             if record["status"] != "ok" and record["reason"]:
-                self.failed[_identity(*recipe_of(record["method"])), record["task"]["name"]] = record["reason"]
+                identity = _identity(*recipe_of(record["method"]))
+                how = "failed" if record["status"] == "failed" else "is n/a"
+                self.failed[identity, record["task"]["name"]] = f"{how}: {record['reason'].rstrip('.')}"
             if record["status"] == "ok" and record["limit"] is None:
                 by_row[record["method"]["name"], record["row_key"]].append(record)
         if not by_row and at is None:
@@ -149,7 +151,7 @@ class Folder:
         fitting = [(row, of_tasks) for row, of_tasks in fitting if row.version == newest]
         why = next((self.failed[identity, task] for task in tasks if (identity, task) in self.failed), None)
         if not fitting and why:
-            return f"{name} failed: {why.rstrip('.')}"
+            return f"{name} {why}"
         if len(fitting) != 1:
             return f"{'several rows' if fitting else 'no row'} {name}"
         ((row, of_row),) = fitting
