@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tools.drills.common import ROOT, Verdict, differences, results_of, workplace
@@ -124,13 +124,15 @@ def wait_for(address: str, count: int) -> None:
         f"import ray, time; ray.init('{address}', logging_level='fatal')\n"
         f"while sum(node['Alive'] for node in ray.nodes()) < {count}: time.sleep(0.2)"
     )
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while time.monotonic() < until:
-        done = subprocess.run(
-            [sys.executable, "-c", script], env=_environment(Path.cwd()), capture_output=True, timeout=100
-        )
-        if done.returncode == 0:
-            return
+        # A client that came before the head was ready, as on a busy machine, may wait for ever.
+        with suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                [sys.executable, "-c", script], env=_environment(Path.cwd()), capture_output=True, timeout=60
+            )
+            if done.returncode == 0:
+                return
     raise TimeoutError(f"no cluster of {count} nodes at {address}")
 
 
