@@ -7,6 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -82,6 +83,24 @@ def of_records(count: int) -> float:
         return measure(["leaderboard", *places], {**os.environ, "ZOO_BENCH_CACHE": f"{folder}/cache"})[1]
 
 
+def of_corpus(count: int) -> float:
+    """Return the seconds of reading a text of so many sentences, its doubts and its identity."""
+    from benchmark.data.corpora import load_corpus
+    from benchmark.data.sources import DataSource
+    from zoo.check import doubts_of
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "text.txt"
+        path.write_text("\n".join(texts(count)), encoding="utf-8")
+
+        def read() -> None:
+            corpus = load_corpus(str(path), DataSource.from_options(None), None)
+            doubts_of(corpus)
+            corpus.identity()
+
+        return seconds(read)
+
+
 def of_plan(rows: int) -> float:
     """Return the seconds of the plan of a method under so many settings."""
     names = ",".join(f"avg-last:max_length={3 + number}" for number in range(rows))
@@ -93,21 +112,36 @@ def of_plan(rows: int) -> float:
 @click.command(help=__doc__)
 @click.option("--models", default=800, show_default=True, help="Models of the largest table, with 60 tasks.")
 @click.option("--documents", default=100_000, show_default=True, help="Documents of the largest search.")
+@click.option("--queries", default=100, show_default=True, help="Queries of the largest search.")
 @click.option("--texts", "most", default=100_000, show_default=True, help="Texts of the largest table encoded.")
+@click.option("--sentences", default=100_000, show_default=True, help="Sentences of the largest corpus.")
 @click.option("--records", default=20_000, show_default=True, help="Records of the largest folder.")
 @click.option("--plan", default=200, show_default=True, help="Rows of the largest plan.")
-def main(models: int, documents: int, most: int, records: int, plan: int) -> None:
+def main(models: int, documents: int, queries: int, most: int, sentences: int, records: int, plan: int) -> None:
     """Print a row per size; the first call of each kind, which imports, is not counted."""
     of_others(5, 5)
     of_search(10, 100)
-    rows = [("others", f"{size} x 60", of_others(size, 60)) for size in (models // 4, models // 2, models)]
-    sizes = (documents // 100, documents // 10, documents)
-    rows += [("search", f"100 x {size}", of_search(100, size)) for size in sizes]
-    rows += [("static-avg", f"{size} texts", of_static(size)) for size in (most // 100, most // 10, most)]
-    rows += [("leaderboard", f"{size} records", of_records(size)) for size in (records // 20, records // 4, records)]
-    rows += [("run --dry-run", f"{size} rows", of_plan(size)) for size in (plan // 16, plan // 4, plan)]
+    of_corpus(10)
+    searches = [(100, documents // 100), (100, documents // 10), (queries, documents)]
+    works: list[tuple[str, str, Callable[[], float]]] = [
+        *(("others", f"{size} x 60", partial(of_others, size, 60)) for size in (models // 4, models // 2, models)),
+        *(("search", f"{first} x {size}", partial(of_search, first, size)) for first, size in searches),
+        *(("static-avg", f"{size} texts", partial(of_static, size)) for size in (most // 100, most // 10, most)),
+        *(
+            ("corpus", f"{size} sentences", partial(of_corpus, size))
+            for size in (sentences // 100, sentences // 10, sentences)
+        ),
+        *(
+            ("leaderboard", f"{size} records", partial(of_records, size))
+            for size in (records // 20, records // 4, records)
+        ),
+        *(("run --dry-run", f"{size} rows", partial(of_plan, size)) for size in (plan // 16, plan // 4, plan)),
+    ]
+    cells = []
+    for work, size, measured in works:
+        cells.append((work, size, f"{measured():.2f}"))
+        click.echo(" ".join(cells[-1]), err=True)
     click.echo(", ".join(f"{name} {value}" for name, value in conditions("cpu").items()))
-    cells = [(work, size, f"{taken:.2f}") for work, size, taken in rows]
     click.echo("\n".join(markdown_table(["work", "size", "processor seconds"], cells, [False, True, True])))
 
 

@@ -201,6 +201,9 @@ def product_rate(device: str, precision: str) -> float:
     import torch
 
     narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
+    if device == "cpu" and precision == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        # Multiplied in float32, see zoo.engine.narrow.
+        narrow = torch.float32
     wait = getattr(torch, torch.device(device).type).synchronize
     # Larger ones on a GPU, which a small product does not fill.
     rows = 512 if device == "cpu" else 8192

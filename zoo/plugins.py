@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import re
@@ -125,12 +124,15 @@ class Registry(Generic[T]):
             self._entries[name] = entry
 
     def _scan(self) -> None:
+        # Its import takes longer than that of the rest of a command's help.
+        from importlib.metadata import entry_points
+
         with self._lock:
             if self._scanned:
                 return
             builtin = self._read_builtin()
             self._entries, self._builtin = {**builtin, **self._entries}, frozenset(builtin)
-            for point in importlib.metadata.entry_points(group=self.group):
+            for point in entry_points(group=self.group):
                 package = point.dist.name if point.dist else "?"
                 # An installed package harms itself alone: the name stays with what had it.
                 try:

@@ -256,8 +256,15 @@ def given_recipes(results: Path) -> list[RecipeSpec]:
     return specs
 
 
+@functools.cache
 def _recipe_folder() -> Path:
     return resource_folder("zoo", "configs") / "methods"
+
+
+@functools.cache
+def _shipped(path: Path) -> _RecipeFile:
+    """A file of `_recipe_folder`, which is read for each list of names."""
+    return build(_RecipeFile, read_yaml(path), str(path))
 
 
 def _read_recipe(
@@ -265,7 +272,8 @@ def _read_recipe(
 ) -> RecipeSpec:
     if path in known:
         return known[path]
-    head = build(_RecipeFile, read_yaml(path), str(path))
+    here = path.parent == _recipe_folder()
+    head = _shipped(path) if here else build(_RecipeFile, read_yaml(path), str(path))
     if bool(head.method) == bool(head.extends):
         raise UsageError(
             f"{path}: a recipe states either 'method' or 'extends' (the name of a recipe, whose method it takes)."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-import importlib.metadata
 import importlib.util
 import os
 import sys
@@ -67,18 +66,20 @@ class Place(NamedTuple):
     attribute: str = "command"
 
 
+OURS = {name: Place(f"{'choose.commands' if name in ABOVE else 'benchmark.cli'}.{name}") for name in COMMANDS}
+
+
 @functools.cache
 def commands() -> dict[str, Place]:
     """Return the commands by name: those of other packages, then ours, which take precedence.
 
     A package adds a command by an entry point of the group `zoo_bench.commands`: NAME = "MODULE:COMMAND".
     """
-    points = importlib.metadata.entry_points(group="zoo_bench.commands")
+    from importlib.metadata import entry_points
+
+    points = entry_points(group="zoo_bench.commands")
     others = {point.name: Place(point.module, point.attr or "command") for point in points}
-    return {
-        **others,
-        **{name: Place(f"{'choose.commands' if name in ABOVE else 'benchmark.cli'}.{name}") for name in COMMANDS},
-    }
+    return {**others, **OURS}
 
 
 def help_line(name: str) -> str:
@@ -116,7 +117,9 @@ class LazyGroup(click.Group):
         return sorted(commands())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in commands():
+        # Only another package's command is worth the look through all installed packages.
+        place = OURS.get(name) or commands().get(name)
+        if place is None:
             # A shell asks for completions.
             if ctx.resilient_parsing:
                 return None
@@ -127,7 +130,6 @@ class LazyGroup(click.Group):
                 )
             wanted = f" `zoo-bench {OTHER_NAMES[name]}." if name in OTHER_NAMES else did_you_mean(name, commands())
             ctx.fail(f"There is no command {name!r}.{wanted}")
-        place = commands()[name]
         try:
             command: click.Command = getattr(importlib.import_module(place.module), place.attribute)
         except Exception as error:

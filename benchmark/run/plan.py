@@ -226,8 +226,11 @@ class Planner:
 
 def _start_key(start: Start | None, rows: Sequence[tuple[Row, Inputs]]) -> str | None:
     """Return the row key of a start, or None if it is no row."""
-    wanted = None if start is None else (start.method, start.recipe)
-    return next((inputs.row_key for row, inputs in rows if (METHODS.name_of(row.cls), row.recipe) == wanted), None)
+    if start is None:
+        return None
+    # The class's name is looked up for few of them.
+    alike = ((row, inputs) for row, inputs in rows if row.recipe == start.recipe)
+    return next((inputs.row_key for row, inputs in alike if METHODS.name_of(row.cls) == start.method), None)
 
 
 def shard(encoders: Sequence[EncoderPlan], index: int, parts: int) -> tuple[EncoderPlan, ...]:

@@ -12,6 +12,7 @@ from benchmark.records.folder import Records
 from benchmark.run.estimate import memory_of
 from benchmark.run.plan import EncoderPlan, Run
 from benchmark.run.runner import is_locked
+from zoo.engine.backbone import finding_once
 from zoo.errors import error_text
 from zoo.limits import memory_here
 from zoo.progress import counted
@@ -54,6 +55,7 @@ class Preflight:
         return lines
 
 
+@finding_once(weights=True)
 def preflight(run: Run) -> Preflight:
     """Look at every encoder of a prepared run: each row's encoder is made once, so that a wrong folder shows now."""
     records = Records(run.options.results)

@@ -82,11 +82,12 @@ def test_on_a_gpu_a_step_casts_weights_together_and_waits_once_in_ten(tmp_path: 
 
 
 def test_growth_is_printed_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
-    main.callback(models=20, documents=1_000, most=100, records=40, plan=16)  # type: ignore[misc]
+    main.callback(models=20, documents=1_000, queries=100, most=100, sentences=1_000, records=40, plan=16)  # type: ignore[misc]
     sizes = [line.split(" | ")[1] for line in capsys.readouterr().out.splitlines()[3:]]
     assert sizes[:6] == ["5 x 60", "10 x 60", "20 x 60", "100 x 10", "100 x 100", "100 x 1000"]
     assert sizes[6:9] == ["1 texts", "10 texts", "100 texts"]
-    assert sizes[9:] == [*(f"{n} records" for n in (2, 10, 40)), *(f"{n} rows" for n in (1, 4, 16))]
+    assert sizes[9:12] == ["10 sentences", "100 sentences", "1000 sentences"]
+    assert sizes[12:] == [*(f"{n} records" for n in (2, 10, 40)), *(f"{n} rows" for n in (1, 4, 16))]
 
 
 def test_the_table_has_a_line_for_each_work_beside_an_older_checkout(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tools.drills.common import ROOT, Verdict, differences, results_of, workplace
@@ -124,13 +124,15 @@ def wait_for(address: str, count: int) -> None:
         f"import ray, time; ray.init('{address}', logging_level='fatal')\n"
         f"while sum(node['Alive'] for node in ray.nodes()) < {count}: time.sleep(0.2)"
     )
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while time.monotonic() < until:
-        done = subprocess.run(
-            [sys.executable, "-c", script], env=_environment(Path.cwd()), capture_output=True, timeout=100
-        )
-        if done.returncode == 0:
-            return
+        # A client that came before the head was ready, as on a busy machine, may wait for ever.
+        with suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                [sys.executable, "-c", script], env=_environment(Path.cwd()), capture_output=True, timeout=60
+            )
+            if done.returncode == 0:
+                return
     raise TimeoutError(f"no cluster of {count} nodes at {address}")
 
 
@@ -206,4 +208,51 @@ def nodes(count: int, only: Sequence[str] = ()) -> int:
             if times not in NAMED.get(way, (1,)) or not re.search(words, errors) or "(raylet)" in errors:
                 verdict.fault(f"{way}: named {times} times: {errors}")
             verdict.count(f"left out for {way}" if times else f"used with {way}")
+    return verdict.end()
+
+
+def cluster() -> int:
+    """Interrupt a run on a cluster, kill the head under the same command, and let it end on a new cluster."""
+    verdict = Verdict("cluster")
+    more = ("--train-sentences", "512", "--precision", "fp32")
+    with workplace() as folder:
+        out = folder / "out"
+        alone = command(folder / "whole", folder, *more, "--workers", "1")
+        errors = alone.communicate()[1]
+        if alone.returncode:
+            verdict.fault(errors)
+            return verdict.end()
+        endings = {
+            "interrupt": "stopped by signal 2; the same command goes on",
+            "head": "the head of the Ray cluster .* does not answer",
+            "nothing": "",
+        }
+        for what, words in endings.items():
+            verdict.tried += 1
+            address, temporary = free_address(), folder / what[:2]
+            temporary.mkdir()
+            with ray_node(temporary, "head", address, PYTHONPATH=str(ROOT)) as head:
+                wait_for(address, 1)
+                started = time.time()
+                run = command(out, folder, *more, "--executor", "ray", RAY_ADDRESS=address)
+                # The lines of the last command's trainings are older.
+                while what != "nothing" and run.poll() is None:
+                    logs = out.glob("encoders/simcse*/training/log.jsonl")
+                    if any(path.stat().st_mtime > started for path in logs):
+                        break
+                    time.sleep(0.05)
+                since = time.monotonic()
+                if what == "interrupt":
+                    run.send_signal(signal.SIGINT)
+                elif what == "head":
+                    for child in Path(f"/proc/{head.pid}/task/{head.pid}/children").read_text().split():
+                        os.kill(int(child), signal.SIGKILL)
+                errors = run.communicate(timeout=300)[1]
+            print(f"--- {what}\n{errors}", flush=True)
+            if (run.returncode == 0) != (what == "nothing") or not re.search(words, errors):
+                verdict.fault(f"{what}: {run.returncode}: {errors}")
+            verdict.count(f"{what} ({time.monotonic() - since:.0f} s to the end)")
+        # To the bit, as a run in one process.
+        if results_of(out) != results_of(folder / "whole"):
+            verdict.fault(f"{differences(results_of(folder / 'whole'), results_of(out))[:3]}")
     return verdict.end()

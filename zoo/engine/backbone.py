@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,16 +74,21 @@ def find_backbone(
 
 _NOTHING: dict[tuple[object, ...], BackboneSource] = {}
 _KNOWN = ContextVar("known", default=_NOTHING)
+_LOADED: ContextVar[dict[tuple[BackboneSource, str], Backbone] | None] = ContextVar("loaded", default=None)
 
 
 @contextmanager
-def finding_once() -> Iterator[None]:
-    """Look for each backbone once within the block, as all rows of a plan need it."""
-    token = _KNOWN.set({})
+def finding_once(*, weights: bool = False) -> Iterator[None]:
+    """Look for each backbone once within the block, as all rows of a plan need it.
+
+    With `weights` encoders also share the tensors of the backbone loaded last, which is for checks that train nothing.
+    """
+    tokens = _KNOWN.set({}), _LOADED.set({} if weights else None)
     try:
         yield
     finally:
-        _KNOWN.reset(token)
+        _KNOWN.reset(tokens[0])
+        _LOADED.reset(tokens[1])
 
 
 def _located(name: str, revision: str | None, *, allow_pickle: bool, onnx: str | None) -> BackboneSource:
@@ -220,6 +226,14 @@ def sha256_weights(module: nn.Module) -> str:
     return digest.hexdigest()
 
 
+def _modules_copied(module: Any) -> Any:
+    """The module with the same tensors; tensors and modules that are put into it do not show in the original."""
+    other = copy.copy(module)
+    vars(other).update({name: dict(vars(module)[name]) for name in ("_parameters", "_buffers", "_modules")})
+    other._modules.update({name: _modules_copied(inner) for name, inner in module.named_children()})
+    return other
+
+
 class Backbone:
     """A transformer and its tokenizer, with the identity of their files.
 
@@ -287,7 +301,20 @@ class Backbone:
     def load(cls, name: str, revision: str | None, runtime: Runtime, *, states_only: bool = False) -> Backbone:
         """Locate and load a checkpoint in float32; raises ZooError if it is missing, unsafe or incomplete."""
         source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
-        return cls.from_source(source, runtime, states_only=states_only)
+        loaded, key = _LOADED.get(), (source, runtime.device)
+        if loaded is None:
+            return cls.from_source(source, runtime, states_only=states_only)
+        # The engine's own model does not serve an encoder that reads the library's.
+        if key not in loaded or (loaded[key]._runtime is not None and not states_only):
+            loaded.clear()
+            loaded[key] = cls.from_source(source, runtime, states_only=states_only)
+        return loaded[key]._shared()
+
+    def _shared(self) -> Backbone:
+        """Modules and a tokenizer of its own around the same tensors."""
+        other = Backbone(_modules_copied(self.network), copy.copy(self.reader), self.source)
+        other._limits, other._runtime = self._limits, self._runtime
+        return other
 
     @classmethod
     def from_source(cls, source: BackboneSource, runtime: Runtime, *, states_only: bool = False) -> Backbone:

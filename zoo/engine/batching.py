@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Runtime, Vectors
-from zoo.engine.narrow import resting_weights
+from zoo.engine.narrow import WideProducts, resting_weights, widened
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import Interrupted, ZooError
 
@@ -115,11 +115,14 @@ class EncodingStats:
         return {**asdict(self), "seconds": round(self.seconds, 6), **rate}
 
 
-def autocast(runtime: Runtime) -> AbstractContextManager[Any]:
+@contextmanager
+def autocast(runtime: Runtime) -> Iterator[None]:
     if runtime.precision == "fp32":
-        return nullcontext()
-    narrow = torch.bfloat16 if runtime.precision == "bf16" else torch.float16
-    return torch.autocast(torch.device(runtime.device).type, dtype=narrow)
+        yield
+        return
+    narrow, device = torch.bfloat16 if runtime.precision == "bf16" else torch.float16, torch.device(runtime.device).type
+    with torch.autocast(device, dtype=narrow), WideProducts() if widened(narrow, device) else nullcontext():
+        yield
 
 
 def out_of_memory(error: BaseException) -> bool:

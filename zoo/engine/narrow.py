@@ -21,6 +21,7 @@ from torch import nn
 from torch.autograd.function import FunctionCtx
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 
 from zoo.encoding import weights_move, weights_written
 
@@ -115,23 +116,61 @@ def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) ->
     if device != "cpu":
         y = F.linear(x, weight, bias)
         return F.gelu(y) if gelu else y
-    return rows_alike(x, weight, bias, "gelu" if gelu else "none")
+    return rows_alike(x, weight, bias, "gelu" if gelu else "none", dtype)
 
 
 def rows_alike(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "none"
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    activation: str = "none",
+    dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """oneDNN's linear map on a CPU: a row's bits depend neither on the other rows nor on the number of threads.
 
     A row alone goes twice: oneDNN would take another kernel for it, with other last bits.
     """
-    x = x.to(weight.dtype)
+    dtype = dtype or weight.dtype
+    x = x.to(dtype).to(weight.dtype)
     alone = x.numel() == x.shape[-1]
     rows = x.reshape(1, -1).expand(2, -1) if alone else x
     algorithm = "" if activation == "none" else "none"
     with torch.autocast("cpu", enabled=False):
         y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows.contiguous(), weight, bias, activation, [], algorithm)
+        y = y.to(dtype)
     return y[0].view(*x.shape[:-1], -1) if alone else y
+
+
+@functools.cache
+def widened(dtype: torch.dtype, device: str) -> bool:
+    """True where bfloat16 is multiplied in float32: on a CPU that would need fifty times as long for it."""
+    return dtype == torch.bfloat16 and device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def _rounded(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """In `dtype`, and from there in the precision of its products."""
+    return t.to(dtype).float() if widened(dtype, t.device.type) else t.to(dtype)
+
+
+class WideProducts(TorchFunctionMode):
+    """Autocast's products in bfloat16, multiplied in float32; the numbers are rounded before and after."""
+
+    _PRODUCTS = (
+        *(F.linear, F.scaled_dot_product_attention, torch.matmul, torch.bmm),
+        *(torch.Tensor.matmul, torch.Tensor.__matmul__, torch.Tensor.bmm),
+    )
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func not in self._PRODUCTS or not torch.is_autocast_enabled("cpu"):
+            return func(*args, **kwargs)
+        rounded = tree_map_only(
+            torch.Tensor, lambda t: _rounded(t, torch.bfloat16) if t.is_floating_point() else t, (args, kwargs)
+        )
+        with torch.autocast("cpu", enabled=False):
+            return func(*rounded[0], **rounded[1]).bfloat16()
 
 
 def all_rows_alike(device: torch.device) -> AbstractContextManager[Any]:
@@ -156,7 +195,7 @@ def _rows_alike_or_not(input: torch.Tensor, weight: torch.Tensor, bias: torch.Te
     dtype = product_dtype(input)
     if input.device.type != "cpu" or not _by_onednn(dtype) or not input.numel():
         return F.linear(input, weight, bias)
-    return rows_alike(input, weight.to(dtype), None if bias is None else bias.to(dtype))
+    return rows_alike(input, _rounded(weight, dtype), None if bias is None else _rounded(bias, dtype), dtype=dtype)
 
 
 def row_products(vectors: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
@@ -181,13 +220,13 @@ def _by_onednn(dtype: torch.dtype) -> bool:
     return (
         torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-        and (dtype == torch.float32 or (dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())))
+        and dtype in (torch.float32, torch.bfloat16)
     )
 
 
 def _cast(maps: Sequence[nn.Linear], dtype: torch.dtype) -> Joint:
     weight, bias = _joint(maps)
-    return weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
+    return _rounded(weight.detach(), dtype), None if bias is None else _rounded(bias.detach(), dtype)
 
 
 def _joint(maps: Sequence[nn.Linear]) -> Joint:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from zoo.engine.batching import host_of, share_without_host, to_device
 from zoo.engine.dropout import dropout as drop
 from zoo.engine.dropout import packed_size
-from zoo.engine.narrow import all_rows_alike, linear, product_dtype
+from zoo.engine.narrow import all_rows_alike, linear, product_dtype, widened
 from zoo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ class _Heads(torch.autograd.Function):
 def _attend(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, dropout: float
 ) -> torch.Tensor:
-    short = q.dtype == torch.bfloat16 and k.shape[2] <= _SHORT
+    short = q.dtype == torch.bfloat16 and k.shape[2] <= _SHORT and not widened(q.dtype, q.device.type)
     if q.device.type == "cpu" and q.shape[2] == 1 and not (dropout or short or torch.is_grad_enabled()):
         # Of a single query PyTorch splits the keys by threads, which changes last bits: it goes twice.
         return F.scaled_dot_product_attention(q.expand(-1, -1, 2, -1), k, v, attn_mask=bias)[:, :, :1]

@@ -26,6 +26,7 @@ from zoo.plugins import register_method
 from zoo.recipes import added
 
 _CHUNK = 20_000
+_FEW = 4
 
 STAGES = ("none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun")
 
@@ -173,11 +174,18 @@ class Static(BackboneEncoder[StaticRecipe]):
         self.stats.add_truncated(table.truncated)
         device = self.vectors.device
         averages = np.empty((len(table), self.dim), np.float32)
+        if len(table) <= _FEW and device.type == "cpu":
+            # The same sums in the same order; torch's call takes five times as long as the few additions.
+            rows = self.vectors.numpy()
+            for place in range(len(table)):
+                ids = table.row(place)
+                np.divide(np.add.reduce(rows[ids]), np.float32(max(len(ids), 1)), out=averages[place])
+            return averages
         for start in range(0, len(table), _CHUNK):
             offsets = table.offsets[start : start + _CHUNK + 1]
-            ids = torch.from_numpy(table.ids[offsets[0] : offsets[-1]].astype(np.int64)).to(device)
+            bag = torch.from_numpy(table.ids[offsets[0] : offsets[-1]].astype(np.int64)).to(device)
             starts = torch.from_numpy(offsets[:-1] - offsets[0]).to(device)
-            bags = torch.nn.functional.embedding_bag(ids, self.vectors, starts, mode="mean")
+            bags = torch.nn.functional.embedding_bag(bag, self.vectors, starts, mode="mean")
             averages[start : start + _CHUNK] = bags.cpu().numpy()
         return averages
 

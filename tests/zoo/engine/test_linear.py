@@ -10,7 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import zoo.engine.narrow as narrow_products
 from zoo.encoder import Runtime
+from zoo.engine import batching
 from zoo.engine.narrow import NarrowWeights, linear, resting_weights
 from zoo.methods.pretrained import Pretrained
 
@@ -127,3 +129,31 @@ def test_weights_are_packed_for_the_first_query_only(monkeypatch: pytest.MonkeyP
     assert packed_for_one
     np.testing.assert_array_equal(encoder.encode(texts)[:1], alone)
     assert len(kept) == packed_for_one
+
+
+def product(name: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if name == "sdpa":
+        queries, keys = x.view(2, 3, 5, 8), y.view(2, 3, 5, 8)
+        return F.scaled_dot_product_attention(queries, keys, keys, attn_mask=torch.ones(5, 5, dtype=torch.bool))
+    x, y = x.view(30, 8), y.view(30, 8)
+    return F.linear(x, y) if name == "linear" else x @ y.T
+
+
+@pytest.mark.parametrize("name", ["linear", "matmul", "sdpa"])
+def test_where_bfloat16_is_slow_its_products_are_float32s_between_two_roundings(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(narrow_products, "widened", lambda dtype, device: dtype == torch.bfloat16)
+    monkeypatch.setattr(batching, "widened", narrow_products.widened)
+    x, y = (t.requires_grad_() for t in torch.randn(2, 240, generator=torch.Generator().manual_seed(1)).unbind())
+    with batching.autocast(Runtime(precision="bf16")):
+        z = product(name, x, y)
+    assert z.dtype == torch.bfloat16
+    rounded = [t.detach().bfloat16().float().requires_grad_() for t in (x, y)]
+    exact = product(name, *rounded)
+    assert torch.equal(z, exact.bfloat16())
+    z.flatten().float().cumsum(0).sum().backward()  # type: ignore[no-untyped-call]
+    exact.bfloat16().flatten().float().cumsum(0).sum().backward()  # type: ignore[no-untyped-call]
+    for wide, narrow in zip((x, y), rounded, strict=True):
+        assert wide.grad is not None and narrow.grad is not None
+        torch.testing.assert_close(wide.grad, narrow.grad, rtol=2**-6, atol=0.1)

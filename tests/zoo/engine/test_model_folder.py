@@ -22,6 +22,7 @@ from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import sha256_file, write_sums
 from zoo.methods.pooled import Average, Cls
 from zoo.methods.pretrained import Pretrained
+from zoo.methods.simcse import SimCSE
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -208,3 +209,23 @@ def test_a_folder_is_read_once_where_a_plan_says_so_and_else_each_time(tiny_bert
         (copied / "config.json").write_text((copied / "config.json").read_text() + " ", encoding="utf-8")
         assert find_backbone(str(copied)) is before
     assert find_backbone(str(copied)).sha256 != before.sha256
+
+
+def test_encoders_of_a_check_share_tensors_and_no_modules(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    load = Backbone._from_library.__func__  # type: ignore[attr-defined]
+    spied = classmethod(lambda cls, source, runtime: loaded.append(source.name) or load(cls, source, runtime))
+    monkeypatch.setattr(Backbone, "_from_library", spied)
+    recipe, plain = SimCSE.Recipe(backbone=str(tiny_bert)), Average.Recipe(backbone=str(tiny_bert))
+    with finding_once(weights=True):
+        first, second = (SimCSE(recipe, Runtime()) for _ in range(2))
+        average = Average(plain, Runtime())
+    assert len(loaded) == 1
+    ours, others = first.backbone.network, second.backbone.network
+    assert [weight.data_ptr() for weight in ours.parameters()] == [weight.data_ptr() for weight in others.parameters()]
+    ours.encoder.layer[0].register_buffer("added", torch.ones(1))
+    ours.encoder.layer[1] = torch.nn.Identity()
+    assert not hasattr(others.encoder.layer[0], "added") and not isinstance(others.encoder.layer[1], torch.nn.Identity)
+    alone = Average(plain, Runtime())
+    assert len(loaded) == 1 and alone.backbone.token_vectors.data_ptr() != average.backbone.token_vectors.data_ptr()
+    assert np.array_equal(average.encode(["a small dog"]), alone.encode(["a small dog"]))

@@ -72,6 +72,15 @@ def slow_vector(folder: Path, text: str, stage: str, roberta: bool) -> np.ndarra
     return mean(tokens or (["Ġ"] if roberta else ["[PAD]"]))
 
 
+@pytest.mark.parametrize("stage", ["none", "freq"])
+def test_a_text_alone_has_the_vector_that_it_has_among_many(tiny_bert: Path, stage: str) -> None:
+    encoder = Static(Static.Recipe(backbone=str(tiny_bert), remove=stage), Runtime())
+    texts = [*TEXTS, *(" ".join(TEXTS[:count]) for count in range(len(TEXTS)))]
+    together = encoder.encode(texts)
+    for text, vector in zip(texts, together, strict=True):
+        np.testing.assert_array_equal(encoder.encode([text])[0], vector)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_cased", "tiny_roberta"])
