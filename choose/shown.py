@@ -42,13 +42,17 @@ def _time(key: str) -> Callable[[Row], str]:
     return lambda row: number(key, ".2f" if row[key] < 10 else ",.0f")(row)
 
 
+def _tie(alone: bool) -> Callable[[Row], str]:
+    return lambda row: "over" if row["over_budget"] else "≈" if row["may_be_best"] and not alone else ""
+
+
 def _columns(kind: Kind, rows: list[Row]) -> list[tuple[str, Callable[[Row], str]]]:
     sized = [("bytes", number("bytes", ",.0f"))]
     alone = sum(bool(row["may_be_best"]) for row in rows) < 2
     several = len({(row["encoder"], row["bytes"]) for row in rows}) > len({row["encoder"] for row in rows})
     columns = [
         (MEASURES[kind], between("score")),
-        ("tie", lambda row: "over" if row["over_budget"] else "≈" if row["may_be_best"] and not alone else ""),
+        ("tie", _tie(alone)),
         ("behind", number("behind")),
         *(sized if several else []),
         ("ms", _time("ms_p50")),

@@ -14,7 +14,6 @@ from fakes import Cli
 
 import benchmark
 import zoo
-from zoo.encoder import Runtime
 from zoo.errors import UsageError
 
 pytestmark = pytest.mark.slow
@@ -111,17 +110,6 @@ def test_one_string_gives_one_vector_at_the_door(tmp_path: Path) -> None:
     np.testing.assert_array_equal(zoo.encode(tmp_path, "one text"), vector)
     with pytest.raises(UsageError, match="sentences, not one string"):
         zoo.fit("simcse", "one text")
-
-
-def test_fit_trains_and_save_and_load_keep(tiny_bert: Path, tmp_path: Path) -> None:
-    sentences = [f"Sentence {i} about the {word}." for i, word in enumerate("river stone lamp garden".split() * 8)]
-    method = f"simcse:backbone={tiny_bert}:batch_size=8"
-    encoder = zoo.fit(method, sentences, runtime=Runtime())
-    before = zoo.create(method).encode(sentences[:2])
-    vectors = encoder.encode(sentences[:2])
-    assert np.abs(vectors - before).max() > 1e-5
-    zoo.save(encoder, tmp_path / "kept")
-    np.testing.assert_array_equal(zoo.load(tmp_path / "kept").encode(sentences[:2]), vectors)
 
 
 def test_the_door_is_light() -> None:

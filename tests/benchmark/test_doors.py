@@ -176,16 +176,6 @@ def test_a_saved_encoder_is_never_taken_for_its_backbone(item: str, kinds: dict[
     assert answer.err.count("\n") == 1
 
 
-def test_a_recipe_keeps_its_name_beside_a_folder_of_that_name(
-    kinds: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    wanted = zoo.encode("bag-of-words", TEXTS)
-    zoo.save(kinds["zoo Encoder"], "bag-of-words")
-    np.testing.assert_array_equal(zoo.encode("bag-of-words", TEXTS), wanted)
-    assert zoo.encode("./bag-of-words", TEXTS, FP32).shape == (3, 32)
-
-
 def test_an_export_of_a_folder_has_no_row(kinds: dict[str, Any], cli: Cli, tmp_path: Path) -> None:
     answer = cli("export", kinds["saved encoder"], tmp_path / "out")
     assert answer.code == 0 and "written" in answer.out and not (tmp_path / "out" / "README.md").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +35,6 @@ prefixes: ["", "This sentence :"]
 quotes: ["[X]", '"[X]"']
 endings: [".", "!"]
 """
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def scorer_on(name: str, task: str, data: str | None, limit: int, runtime: Runtime | None = None) -> DevScorer:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import architectures
 import pytest
+from fakes import fixed_bert
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Models this small gain nothing by more threads, and lose fifteenfold where another job has the cores."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+@pytest.fixture(scope="session")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model of the golden vectors."""
+    return fixed_bert(tmp_path_factory.mktemp("fixed") / "bert")
 
 
 @pytest.fixture(scope="session")

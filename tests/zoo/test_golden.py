@@ -116,11 +116,6 @@ def golden_values(name: str, backbone: Path, **settings: Any) -> list[float]:
     return values
 
 
-@pytest.fixture(scope="module")
-def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fixed_bert(tmp_path_factory.mktemp("fixed") / "bert")
-
-
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_vectors_are_those_of_this_version(name: str, backbone: Path) -> None:
     golden = stated().get(name)

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
-from test_golden import BUILT_IN, SMALL, fixed_bert, golden_vectors, stated
+from test_golden import BUILT_IN, SMALL, golden_vectors, stated
 
 from zoo.plugins import METHODS
 
@@ -138,11 +138,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "flow.width": (8, {}),
     "window": (4, {}),
 }
-
-
-@pytest.fixture(scope="module")
-def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fixed_bert(tmp_path_factory.mktemp("fixed") / "bert")
 
 
 @functools.cache

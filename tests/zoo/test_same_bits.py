@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from architectures import ARCHITECTURES
-from fakes import fixed_bert, sentences
+from fakes import sentences
 from test_golden import BUILT_IN, corpus_for, small, stated
 
 from tools.same_bits import in_conditions, texts_beside, unlike
@@ -20,11 +20,6 @@ from zoo.encoder import Encoder, Run, Runtime, Vectors
 from zoo.encoding import TESTED, runtimes_changed, untested_forward
 
 TEXTS = [*SENTENCES[:14], "", "a long text of many words " * 30]
-
-
-@pytest.fixture(scope="module")
-def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fixed_bert(tmp_path_factory.mktemp("fixed") / "bert")
 
 
 def fitted(name: str, backbone: Path) -> Encoder:

@@ -131,7 +131,7 @@ def find_word_vectors(path: str | None, what: str) -> str:
     if path == GLOVE_PACKAGE:
         _package_files()
         return path
-    file = cache_folder() / "vectors" / f"{path}.bin" if path in MADE_VECTORS else user_path(path)
+    file = made_file(path) if path in MADE_VECTORS else user_path(path)
     if path in MADE_VECTORS and not is_file(file):
         raise MissingError(
             f"{what}: {path} is not made yet; make it in a clone of zoo-bench with `python -m"
@@ -140,6 +140,10 @@ def find_word_vectors(path: str | None, what: str) -> str:
     if not is_file(file):
         raise MissingError(f"{what}: {file} does not exist.")
     return str(file.resolve())
+
+
+def made_file(name: str) -> Path:
+    return cache_folder() / "vectors" / f"{name}.bin"
 
 
 def word_vectors_identity(place: str) -> dict[str, Any]:

@@ -19,13 +19,13 @@ import pytest
 from fakes import Cli
 from server import run
 
-from benchmark.run.cluster import RayWorker, keep, measured_there, share_of
+from benchmark.run.cluster import RayWorker, connected, keep, measured_there, share_of
 from benchmark.run.executors import _of_threads
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Request
 from benchmark.run.prepare import prepare
 from benchmark.run.runner import Remaining
-from zoo.errors import UsageError, ZooError
+from zoo.errors import MissingError, UsageError, ZooError
 from zoo.progress import Progress
 
 MAIN = "from benchmark.cli.main import main; main()"
@@ -282,6 +282,16 @@ def test_auto_trains_in_processes_and_writes_tables_after_each_round(
 )
 def test_what_ray_reserves(nodes: Any, device: str, encoders: int, each: float, expected: Any) -> None:
     assert share_of(nodes, device, encoders, each) == expected
+
+
+def test_ray_that_does_not_start_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(*_: object, **__: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    fake = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setattr("benchmark.run.cluster.optional", lambda *_: fake)
+    with pytest.raises(MissingError, match=r"this machine \(Exception: The current node timed out"), connected(None):
+        pass
 
 
 def test_ray_without_a_gpu_or_a_cpu_is_refused() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_golden import BUILT_IN, corpus_for, fixed_bert, small, stated
+from test_golden import BUILT_IN, corpus_for, small, stated
 from tokenizers import ByteLevelBPETokenizer, SentencePieceUnigramTokenizer, processors
 from transformers import AutoModel, PreTrainedTokenizerFast
 
@@ -149,11 +149,6 @@ def learns(name: str) -> bool:
     cls = METHODS.get(name)
     traits = cls.traits(cls.Recipe(**MORE.get(name, {})))
     return traits.needs_corpus or traits.needs_pairs
-
-
-@pytest.fixture(scope="module")
-def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fixed_bert(tmp_path_factory.mktemp("fixed") / "bert")
 
 
 def make_encoder(name: str, backbone: Path) -> Encoder:

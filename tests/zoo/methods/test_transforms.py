@@ -258,14 +258,6 @@ def test_fitted_encoder_equals_the_numpy_recomputation(tiny_bert: Path, pocket_s
     assert report.fitted and report.facts == {"k": 6, "rank": 31} and report.sentences == 80
 
 
-def test_a_corpus_whitening_does_not_look_at_the_target(tiny_bert: Path) -> None:
-    encoder = make_of_whitening(tiny_bert, k=6)
-    assert encoder.adapt(["a", "b", "c"]) is encoder
-    traits = {on: Whitening.traits(Whitening.Recipe(fit_on=on)) for on in ("corpus", "target")}
-    assert traits["corpus"].needs_corpus and not traits["corpus"].transductive
-    assert traits["target"].transductive and not traits["target"].needs_corpus
-
-
 def test_the_covariance_does_not_depend_on_the_chunks(vectors: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once = whitening(vectors, None, 1e-6)
     monkeypatch.setattr("zoo.methods.whitening._CHUNK", 7)
