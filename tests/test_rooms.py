@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tools.rooms import FLOORS, PACKAGES, arrows_of, between_rooms, circles, imports_of, modules_of, room_of, uphill
+from tools.rooms import (
+    FLOORS,
+    PACKAGES,
+    ROOT,
+    arrows_of,
+    between_rooms,
+    circles,
+    drawn,
+    imports_of,
+    modules_of,
+    room_of,
+    uphill,
+)
 
 
 @pytest.mark.parametrize("package", FLOORS)
@@ -27,6 +39,10 @@ def test_no_package_imports_one_above_it(package: str) -> None:
     names = {name for other in above for name in modules_of(PACKAGES[other], other)}
     files = modules_of(PACKAGES[package], package).values()
     assert [path for path in files if imports_of(path, names)] == []
+
+
+def test_the_house_is_drawn_as_it_is() -> None:
+    assert f"```text\n{drawn()}\n```" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_uphill_imports_and_circles_are_seen(tmp_path: Path) -> None:
@@ -51,7 +67,6 @@ def test_uphill_imports_and_circles_are_seen(tmp_path: Path) -> None:
         uphill(arrows, [["house.high"], ["house"]])
 
 
-ROOT = Path(__file__).resolve().parents[1]
 _RAW = re.compile(
     r"\.write_text\(|\.write_bytes\(|open\([^)]*[\"'][wax]b?[\"']|json\.dump\(|np\.save|save_file\(|save_pretrained\("
     r"|shutil\.(copy|move)"

@@ -1,7 +1,7 @@
 """Rooms of the four packages, the floors on which they lie, and what imports what.
 
 A room is a folder of a package; the files beside the folders are one room too. All imports count, those inside
-functions and those for the type checker alone as well. `python -m tools.rooms` counts what each room has.
+functions and those for the type checker alone as well. `python -m tools.rooms` draws them and counts what each has.
 """
 
 from __future__ import annotations
@@ -127,8 +127,20 @@ def counted(package: str) -> dict[str, Counter[str]]:
     return rooms
 
 
+def drawn() -> str:
+    """Return the house as text: packages and their floors from the top down, rooms beside each other on a line."""
+    lines = []
+    for package, folder in PACKAGES.items():
+        name = f"{(folder / package).relative_to(ROOT)}/"
+        for number, floor in enumerate(FLOORS[package]):
+            names = ("(its own files)" if room == package else room.removeprefix(f"{package}.") for room in floor)
+            lines.append(f"{'' if number else name:<26}{', '.join(names)}")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Print the counts of each room, and their sums by package."""
+    """Print the house, the counts of each room, and their sums by package."""
+    print(f"{drawn()}\n")
     for package in PACKAGES:
         rooms = counted(package)
         for name, counts in [*sorted(rooms.items()), (f"{package} in all", sum(rooms.values(), Counter()))]:
