@@ -82,7 +82,7 @@ def test_pytorchs_adamw_moves_the_losses_as_little_as_the_page_says(
     objective.load_state_dict(dump.named("start"))
     batches = iter(dump.batches())
     losses = start.steps(encoder, objective, lambda _: next(batches), rows)
-    assert 1e-6 < np.abs(np.subtract(losses, dump.facts["losses"])).max() < 1e-4
+    assert 0 < np.abs(np.subtract(losses, dump.facts["losses"])).max() < 1e-4
 
 
 # Their codes did not run: ports of them are compared in the files of their methods and in test_ports.
