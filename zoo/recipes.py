@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-@functools.cache
-def _hints(cls: Any) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+_hints = functools.cache(typing.get_type_hints)
 
 
 def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
@@ -272,22 +270,22 @@ def _read_recipe(
 ) -> RecipeSpec:
     if path in known:
         return known[path]
-    here = path.parent == _recipe_folder()
-    head = _shipped(path) if here else build(_RecipeFile, read_yaml(path), str(path))
+    head = (_shipped if path.parent == _recipe_folder() else _shipped.__wrapped__)(path)
     if bool(head.method) == bool(head.extends):
         raise UsageError(
             f"{path}: a recipe states either 'method' or 'extends' (the name of a recipe, whose method it takes)."
         )
+    settings = head.parameters or {}
     spec = RecipeSpec(
         path.stem,
         head.method,
-        head.summary or ", ".join([head.extends or head.method, *_settings(head.parameters or {})]),
+        head.summary or ", ".join([head.extends or head.method, *(f"{key} {settings[key]}" for key in settings)]),
         head.paper,
         str(path),
-        head.parameters or {},
+        settings,
         head.control,
         head.extends,
-        dict.fromkeys(head.parameters or (), path.stem),
+        dict.fromkeys(settings, path.stem),
         head.citation,
         head.updates,
         head.space or {},
@@ -313,10 +311,6 @@ def _read_recipe(
         )
     known[path] = spec
     return spec
-
-
-def _settings(parameters: Mapping[str, Any]) -> list[str]:
-    return [f"{name} {value}" for name, value in parameters.items()]
 
 
 def _of_method(name: str) -> RecipeSpec:

@@ -365,10 +365,8 @@ def method_part(row: Row, sources: dict[str, Any]) -> MethodPart:
 
 def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
     """Return the record of a measured, failed or n/a cell."""
-    file = {"run_file": dataclasses.asdict(run.options.file)} if run.options.file else {}
-    seeds = {"seeds": plan.seeds} if plan.seeds else {}
-    start = {"start_key": plan.start_key} if plan.start_key else {}
-    cell, data = measured.cell, measured.cell.task.data
+    cell, data, file = measured.cell, measured.cell.task.data, run.options.file
+    stated = {"run_file": file and dataclasses.asdict(file), "seeds": plan.seeds, "start_key": plan.start_key}
     source, rows = (None, None) if data is None else (data.located.source, data.rows)
     task = cast("TaskPart", {**cell.task.identity(), "source": source, "rows": rows})
     if data is not None and data.located.revision is not None:
@@ -398,5 +396,5 @@ def record_of(plan: EncoderPlan, measured: Measured, run: Run) -> Record:
         "version": __version__,
         "code": {"digest": code_digest()},
         "command": list(run.request.command),
-        **cast("MeasuredPart", {**file, **seeds, **start, **measured.more}),
+        **cast("MeasuredPart", {key: value for key, value in stated.items() if value} | measured.more),
     }

@@ -16,8 +16,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from zoo.check import PROBES
 from zoo.conformance import check
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.engine.backbone import Backbone, find_backbone, mlm_head
+from zoo.engine.backbone import Backbone, find_backbone
 from zoo.engine.bert import mlm_head_of
+from zoo.engine.heads import mlm_head
 from zoo.errors import UsageError
 from zoo.methods.diffcse import DiffCSE
 from zoo.methods.moco import MoCo

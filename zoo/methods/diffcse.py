@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from zoo.encoder import Runtime, Traits
-from zoo.engine.backbone import Backbone, find_backbone, mlm_head
+from zoo.engine.backbone import Backbone, find_backbone
 from zoo.engine.batching import changed
+from zoo.engine.heads import mlm_head
 from zoo.engine.needs import Need
 from zoo.engine.states import added_mask, packable, token_states
 from zoo.errors import UsageError

@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
-from zoo.engine.backbone import Backbone, masked_lm
+from zoo.engine.backbone import Backbone
 from zoo.engine.bert import mlm_head_of
+from zoo.engine.heads import masked_lm
 from zoo.engine.needs import Need
 from zoo.engine.states import masked_mean, token_states
 from zoo.engine.tokens import frame_of, tokenise

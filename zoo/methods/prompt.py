@@ -10,7 +10,8 @@ from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Runtime
-from zoo.engine.backbone import Backbone, mlm_head
+from zoo.engine.backbone import Backbone
+from zoo.engine.heads import mlm_head
 from zoo.engine.needs import Need
 from zoo.engine.tokens import TokenTable
 from zoo.errors import UsageError

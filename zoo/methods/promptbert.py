@@ -13,7 +13,8 @@ from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Runtime, Start, Traits
-from zoo.engine.backbone import Backbone, mlm_head
+from zoo.engine.backbone import Backbone
+from zoo.engine.heads import mlm_head
 from zoo.engine.needs import Need
 from zoo.methods.prompt import Prompted, PromptRecipe
 from zoo.methods.prompttraining import PromptPooler, PromptTrainingRecipe

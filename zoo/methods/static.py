@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits, Vectors
-from zoo.engine.backbone import Backbone, mlm_head_rows
+from zoo.engine.backbone import Backbone
+from zoo.engine.heads import mlm_head_rows
 from zoo.engine.needs import Need
 from zoo.engine.tokens import TokenTable, clean_text, tokenise
 from zoo.errors import ContractError, UsageError

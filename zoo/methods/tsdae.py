@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from zoo.encoder import Corpus, Run, Traits
-from zoo.engine.backbone import masked_lm
 from zoo.engine.dropout import set_dropout
+from zoo.engine.heads import masked_lm
 from zoo.errors import UsageError
 from zoo.methods.contrastive import Contrastive, Rows, TrainedRecipe
 from zoo.modules.pooler import TrainedPooler

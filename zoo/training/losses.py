@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from zoo.encoder import Runtime
-from zoo.engine.backbone import Backbone, mlm_head
+from zoo.engine.backbone import Backbone
 from zoo.engine.batching import host_of, to_device
+from zoo.engine.heads import mlm_head
 from zoo.engine.states import token_states
 from zoo.training.loop import Objective
 

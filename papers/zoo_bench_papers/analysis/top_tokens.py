@@ -18,7 +18,7 @@ from torch import nn
 
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime, Traits
-from zoo.engine.backbone import mlm_head
+from zoo.engine.heads import mlm_head
 from zoo.methods.prompt import Prompt, PromptRecipe
 from zoo_bench_papers.analysis.encoders import ChosenEncoder, average, task_scores
 from zoo_bench_papers.analysis.result import Analysis, AnalysisTable

@@ -13,7 +13,8 @@ from small_pretraining import POCKET, SHAPES, SMALL, TEXTS, same, train, weights
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, Trainer
 
 from zoo.encoder import Runtime
-from zoo.engine.backbone import Backbone, find_backbone, mlm_head
+from zoo.engine.backbone import Backbone, find_backbone
+from zoo.engine.heads import mlm_head
 from zoo.errors import UsageError
 from zoo_bench_papers.pretraining.pretrain import predictions
 from zoo_bench_papers.pretraining.texts import PlainTexts, packed_rows, split_rows

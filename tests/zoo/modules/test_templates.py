@@ -12,7 +12,8 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from zoo.encoder import Runtime
-from zoo.engine.backbone import Backbone, mlm_head
+from zoo.engine.backbone import Backbone
+from zoo.engine.heads import mlm_head
 from zoo.errors import UsageError
 from zoo.modules.templates import MlmTransform, Template, first_position, with_period
 
