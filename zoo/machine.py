@@ -196,14 +196,22 @@ def choose_precision(wanted: str, device: str) -> str:
 
 
 @functools.cache
+def bf16_in_float32(device: str) -> bool:
+    """True where bfloat16 is multiplied in float32: on a CPU that would need fifty times as long for it."""
+    import torch
+
+    # Absent from builds without oneDNN.
+    fast = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return device == "cpu" and not (fast and fast())
+
+
+@functools.cache
 def product_rate(device: str, precision: str) -> float:
     """FLOP a second of a CPU core, or of another device, in a small encoder's product."""
     import torch
 
-    narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
-    if device == "cpu" and precision == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        # Multiplied in float32, see zoo.engine.narrow.
-        narrow = torch.float32
+    names = {"bf16": torch.float32 if bf16_in_float32(device) else torch.bfloat16, "fp16": torch.float16}
+    narrow = names.get(precision, torch.float32)
     wait = getattr(torch, torch.device(device).type).synchronize
     # Larger ones on a GPU, which a small product does not fill.
     rows = 512 if device == "cpu" else 8192

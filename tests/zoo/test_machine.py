@@ -17,6 +17,7 @@ import torch
 from zoo import machine
 from zoo.errors import UsageError
 from zoo.machine import (
+    bf16_in_float32,
     choose_device,
     choose_precision,
     cpu_bf16,
@@ -129,6 +130,16 @@ class Child:
         self.caps.append(env.get("ONEDNN_MAX_CPU_ISA"))
         code = -4 if len(self.caps) <= self.deaths else 0
         return subprocess.CompletedProcess([], code, "" if code else "[0.03, 0.012]", "")
+
+
+@pytest.mark.parametrize("supported", [True, False, None])
+def test_bf16_is_multiplied_in_float32_where_the_cpu_or_the_build_has_no_products_for_it(
+    supported: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has = {} if supported is None else {"_is_mkldnn_bf16_supported": lambda: supported}
+    monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(**has))
+    asked = bf16_in_float32.__wrapped__
+    assert asked("cpu") == (not supported) and not asked("cuda") and not asked("mps")
 
 
 @pytest.mark.parametrize(("deaths", "cap", "bf16"), [(0, None, True), (1, "AVX512_CORE_BF16", True), (2, None, False)])

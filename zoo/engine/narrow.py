@@ -24,6 +24,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from zoo.encoding import weights_move, weights_written
+from zoo.machine import bf16_in_float32
 
 Maps = tuple[nn.Linear, ...]
 Joint = tuple[torch.Tensor, torch.Tensor | None]
@@ -141,10 +142,9 @@ def rows_alike(
     return y[0].view(*x.shape[:-1], -1) if alone else y
 
 
-@functools.cache
 def widened(dtype: torch.dtype, device: str) -> bool:
-    """True where bfloat16 is multiplied in float32: on a CPU that would need fifty times as long for it."""
-    return dtype == torch.bfloat16 and device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    """True where numbers of this type are multiplied in float32."""
+    return dtype == torch.bfloat16 and bf16_in_float32(device)
 
 
 def _rounded(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
