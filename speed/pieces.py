@@ -91,13 +91,23 @@ def by_onnx(folder: str, place: str) -> Callable[[list[str]], Any]:
     import torch
     from transformers import AutoTokenizer, BertModel
 
-    network = BertModel.from_pretrained(place, attn_implementation="eager").eval()
+    class States(torch.nn.Module):
+        """The last layer alone, called by names: the library takes no places under a tracer."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = BertModel.from_pretrained(place, attn_implementation="eager").eval()
+
+        def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            states: torch.Tensor = self.network(input_ids=ids, attention_mask=mask).last_hidden_state
+            return states
+
     tokenizer = AutoTokenizer.from_pretrained(place)
     example = tokenizer(["a small dog", "a"], return_tensors="pt", padding=True)
     names = ["input_ids", "attention_mask"]
     axes = {name: {0: "rows", 1: "tokens"} for name in (*names, "states")}
     torch.onnx.export(
-        network, tuple(example[name] for name in names), f"{folder}/model.onnx", dynamo=False,
+        States().eval(), tuple(example[name] for name in names), f"{folder}/model.onnx", dynamo=False,
         input_names=names, output_names=["states"], dynamic_axes=axes, opset_version=17,
     )  # fmt: skip
     options = onnxruntime.SessionOptions()

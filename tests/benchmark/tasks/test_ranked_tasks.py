@@ -183,6 +183,15 @@ def test_ranks_are_those_of_the_released_loop(measure: Measure, seed: int) -> No
 
 
 @pytest.mark.parametrize("measure", ["cosine", "l2"])
+def test_no_partner_stands_behind_itself_by_rounding(measure: Measure) -> None:
+    """Its score from a product of two rows is another than from the product with all rows (findings/)."""
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((1200, 384)).astype(np.float32)
+    vectors[600:] = vectors[:600] + 0.3 * rng.standard_normal((600, 384))
+    assert set(partner_ranks(vectors, np.arange(600), np.arange(600, 1200), measure)) == {1}
+
+
+@pytest.mark.parametrize("measure", ["cosine", "l2"])
 @pytest.mark.parametrize("uncovered", ["b", "d"])
 def test_a_text_without_a_vector_is_nobodys_neighbour(measure: Measure, uncovered: str) -> None:
     """A pair with it has the last rank, and it stands before no other."""
