@@ -155,9 +155,11 @@ def positions_of(model: PreTrainedModel) -> int | None:
     """Most tokens of a text, by the model's positions; None if unlimited."""
     for module in model.modules():
         table: Any = getattr(module, "position_embeddings", None)
-        padding = getattr(module, "padding_idx", None)
-        if isinstance(padding, int) and hasattr(table, "weight"):
-            return len(table.weight) - padding - 1
+        if hasattr(table, "weight"):
+            padding = getattr(module, "padding_idx", None)
+            if isinstance(padding, int):
+                return len(table.weight) - padding - 1
+            break
     stated = getattr(model.config, "max_position_embeddings", None)
     return stated if isinstance(stated, int) and stated > 0 else None
 

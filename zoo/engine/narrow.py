@@ -136,7 +136,7 @@ def rows_alike(
     alone = x.numel() == x.shape[-1]
     rows = x.reshape(1, -1).expand(2, -1) if alone else x
     algorithm = "" if activation == "none" else "none"
-    with torch.autocast("cpu", enabled=False):
+    with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
         y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows.contiguous(), weight, bias, activation, [], algorithm)
         y = y.to(dtype)
     return y[0].view(*x.shape[:-1], -1) if alone else y
