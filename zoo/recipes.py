@@ -259,18 +259,12 @@ def _recipe_folder() -> Path:
     return resource_folder("zoo", "configs") / "methods"
 
 
-@functools.cache
-def _shipped(path: Path) -> _RecipeFile:
-    """A file of `_recipe_folder`, which is read for each list of names."""
-    return build(_RecipeFile, read_yaml(path), str(path))
-
-
 def _read_recipe(
     path: Path, known: dict[Path, RecipeSpec], children: tuple[Path, ...] = (), *, given: bool = False
 ) -> RecipeSpec:
     if path in known:
         return known[path]
-    head = (_shipped if path.parent == _recipe_folder() else _shipped.__wrapped__)(path)
+    head = build(_RecipeFile, read_yaml(path), str(path))
     if bool(head.method) == bool(head.extends):
         raise UsageError(
             f"{path}: a recipe states either 'method' or 'extends' (the name of a recipe, whose method it takes)."
@@ -337,10 +331,16 @@ def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:
     return parent
 
 
-def all_recipes() -> dict[str, RecipeSpec]:
+# Methods that name a base ask for it for each of their rows.
+@functools.cache
+def _all_shipped() -> dict[str, RecipeSpec]:
     known: dict[Path, RecipeSpec] = {}
     files = sorted(_recipe_folder().glob("*.yaml"), key=lambda p: p.stem)
-    recipes = {path.stem: _read_recipe(path, known) for path in files}
+    return {path.stem: _read_recipe(path, known) for path in files}
+
+
+def all_recipes() -> dict[str, RecipeSpec]:
+    recipes = dict(_all_shipped())
     methods_with_recipe = {spec.method for spec in recipes.values()}
     for name in METHODS.names():
         if name in methods_with_recipe:
