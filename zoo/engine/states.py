@@ -143,7 +143,7 @@ class Rows:
     """The packing of n padded rows into one sequence, row after row."""
 
     mask: torch.Tensor  # (n, length), 1 for tokens
-    # (total,): places of the tokens in the flattened batch, then of a few padding positions; None if all are taken
+    # (total,): places of the tokens in the flattened batch, then of a few padding positions; None: all, in their order
     tokens: torch.Tensor | None
     starts: torch.Tensor  # (n,): where each row begins in the packed sequence
     bias: torch.Tensor | None  # (n, 1, 1, length), added to attention scores; None where nothing is padded
@@ -160,12 +160,12 @@ class Rows:
             added = torch.zeros(padded.shape, dtype=dtype).masked_fill_(padded, float("-inf"))
             bias = to_device(added, device)[:, None, None, :]
         tokens, padding = known.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
-        size = packed_size(len(tokens), mask.numel())
+        size, encoding = packed_size(len(tokens), mask.numel()), torch.is_inference_mode_enabled()
         # For each number of rows oneDNN makes its kernels anew, and it keeps few. A key encoder's dropout is by shape.
-        if torch.is_inference_mode_enabled():
+        if encoding:
             size = min(size + -size % _ROWS, mask.numel())
-            if size == mask.numel():
-                return cls(mask, None, torch.arange(0, size, mask.shape[1], device=device), bias)
+        if bias is None or (encoding and size == mask.numel()):
+            return cls(mask, None, torch.arange(0, size, mask.shape[1], device=device), bias)
         tokens = torch.cat([tokens, padding[: size - len(tokens)]])
         return cls(mask, to_device(tokens, device), to_device(lengths.cumsum(0) - lengths, device), bias)
 
@@ -181,12 +181,12 @@ class Rows:
     def take(self, states: torch.Tensor) -> torch.Tensor:
         """(n, length, dim) -> packed (total, dim)."""
         flat = states.flatten(0, 1)
-        taken: torch.Tensor = flat if self.tokens is None or self.bias is None else _Take.apply(flat, self.tokens)  # type: ignore[no-untyped-call]
+        taken: torch.Tensor = flat if self.tokens is None else _Take.apply(flat, self.tokens)  # type: ignore[no-untyped-call]
         return taken
 
     def pad(self, states: torch.Tensor) -> torch.Tensor:
         """Packed (total, dim) -> (n, length, dim)."""
-        if self.tokens is not None and self.bias is not None:
+        if self.tokens is not None:
             states = _Pad.apply(states, self.tokens, self.mask.numel())  # type: ignore[no-untyped-call]
         return states.view(*self.mask.shape, -1)
 

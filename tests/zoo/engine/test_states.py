@@ -61,6 +61,21 @@ def test_encoding_packs_few_sizes() -> None:
     assert sizes == {8, 16, 24} and len(trained) == 24
 
 
+def test_a_text_that_takes_every_place_is_not_copied_and_has_the_bits_of_a_packed_one(model: Any) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for length in range(1, 17):
+        width = -(-length // 8) * 8
+        ids = torch.randint(5, model.config.vocab_size, (1, width), generator=generator)
+        mask = (torch.arange(width) < length).long()[None]
+        with torch.no_grad():
+            (packed,) = token_states(model, ids, mask)
+        with torch.inference_mode():
+            (encoded,) = token_states(model, ids, mask)
+            states = torch.zeros(1, width, 3)
+            assert Rows.of(mask, torch.float32).take(states).data_ptr() == states.data_ptr()
+        assert torch.equal(packed[:, :length], encoded[:, :length]), length
+
+
 def test_one_position_of_each_row(model: Any) -> None:
     ids, mask = batch(model)
     at = LENGTHS - 1
