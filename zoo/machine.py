@@ -206,6 +206,13 @@ def bf16_in_float32(device: str) -> bool:
 
 
 @functools.cache
+def by_amx() -> bool:
+    """True where oneDNN multiplies bfloat16 by AMX."""
+    cap = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
+    return "amx_bf16" in _cpu_flags() and ("AMX" in cap or not cap.startswith(("AVX", "SSE")))
+
+
+@functools.cache
 def product_rate(device: str, precision: str) -> float:
     """FLOP a second of a CPU core, or of another device, in a small encoder's product."""
     import torch

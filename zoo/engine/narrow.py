@@ -24,12 +24,14 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from zoo.encoding import weights_move, weights_written
-from zoo.machine import bf16_in_float32
+from zoo.machine import bf16_in_float32, by_amx
 
 Maps = tuple[nn.Linear, ...]
 Joint = tuple[torch.Tensor, torch.Tensor | None]
 # Rows of one product; a whole number of them is computed.
 _BLOCK = 16
+# More rows in a product by AMX have other last bits: it adds up parts of a sum, by their and the threads' number.
+_AMX_ROWS = 32
 
 
 class Packs:
@@ -129,17 +131,18 @@ def rows_alike(
 ) -> torch.Tensor:
     """oneDNN's linear map on a CPU: a row's bits depend neither on the other rows nor on the number of threads.
 
-    A row alone goes twice: oneDNN would take another kernel for it, with other last bits.
+    For a row alone oneDNN would take another kernel, and for more rows or threads AMX would split the sum.
     """
     dtype = dtype or weight.dtype
-    x = x.to(dtype).to(weight.dtype)
-    alone = x.numel() == x.shape[-1]
-    rows = x.reshape(1, -1).expand(2, -1) if alone else x
+    rows = x.to(dtype).to(weight.dtype).reshape(-1, x.shape[-1]).contiguous()
+    block = _AMX_ROWS if weight.dtype == torch.bfloat16 and by_amx() else max(len(rows), 2)
+    filled = F.pad(rows, (0, 0, 0, -len(rows) % block)) if len(rows) % block else rows
     algorithm = "" if activation == "none" else "none"
     with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
-        y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows.contiguous(), weight, bias, activation, [], algorithm)
-        y = y.to(dtype)
-    return y[0].view(*x.shape[:-1], -1) if alone else y
+        product = torch.ops.mkldnn._linear_pointwise
+        blocks = [product(some, weight, bias, activation, [], algorithm) for some in filled.split(block)]
+        y = (torch.cat(blocks) if len(blocks) > 1 else blocks[0]).to(dtype)
+    return y[: len(rows)].view(*x.shape[:-1], -1)
 
 
 def widened(dtype: torch.dtype, device: str) -> bool:

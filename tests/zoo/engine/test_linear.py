@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import numpy as np
@@ -13,7 +16,7 @@ from torch import nn
 import zoo.engine.narrow as narrow_products
 from zoo.encoder import Runtime
 from zoo.engine import batching
-from zoo.engine.narrow import NarrowWeights, linear, resting_weights
+from zoo.engine.narrow import NarrowWeights, linear, resting_weights, rows_alike
 from zoo.methods.pretrained import Pretrained
 
 
@@ -157,3 +160,44 @@ def test_where_bfloat16_is_slow_its_products_are_float32s_between_two_roundings(
     for wide, narrow in zip((x, y), rounded, strict=True):
         assert wide.grad is not None and narrow.grad is not None
         torch.testing.assert_close(wide.grad, narrow.grad, rtol=2**-6, atol=0.1)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 31, 32, 33, 100])
+def test_amx_multiplies_equally_many_rows_at_a_time(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def counted(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *_: object) -> torch.Tensor:
+        seen.append(len(x))
+        return F.linear(x.float(), weight.float(), bias.float()).bfloat16()
+
+    monkeypatch.setattr(narrow_products, "by_amx", lambda: True)
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
+    x, weight = torch.randn(rows, 8).bfloat16(), torch.randn(5, 8).bfloat16()
+    y = rows_alike(x[:, None], weight, torch.arange(5).bfloat16())
+    assert torch.equal(y, F.linear(x.float(), weight.float(), torch.arange(5.0)).bfloat16()[:, None])
+    assert len(seen) == -(-rows // 32) and set(seen) == {32}
+
+
+@pytest.mark.slow
+def test_a_row_has_its_bits_among_any_rows_and_by_any_threads() -> None:
+    """In a process of its own, where bfloat16 has the cap that it needs on this processor."""
+    code = """
+import torch
+from zoo.engine.narrow import rows_alike
+from zoo.machine import bf16_in_float32, cpu_bf16, choose_precision
+cpu_bf16()["bfloat16"] and choose_precision("bf16", "cpu")
+kinds = [torch.float32] if bf16_in_float32("cpu") or not cpu_bf16()["bfloat16"] else [torch.float32, torch.bfloat16]
+for kind in kinds:
+    for inner, outer in ((256, 768), (1024, 256), (768, 768), (3072, 768)):
+        x, weight, bias = (torch.randn(*size).to(kind) for size in ((1500, inner), (outer, inner), (outer,)))
+        torch.set_num_threads(1)
+        whole = rows_alike(x, weight, bias)
+        for threads in (1, 2, 3, 8):
+            torch.set_num_threads(threads)
+            for rows in (1, 2, 7, 31, 32, 33, 64, 100, 256, 700, 1500):
+                some = torch.randperm(1500)[:rows]
+                assert torch.equal(rows_alike(x[some], weight, bias), whole[some]), (kind, inner, outer, threads, rows)
+"""
+    environment = {key: value for key, value in os.environ.items() if key != "ZOO_BENCH_CACHE"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
