@@ -20,9 +20,8 @@ REASONS = {
         metaeol pretended-cot prompteol prompteol-repo prompteol-sup prompteol-sup-repo token-prepending""",
     "needs scored pairs, STS-B's, whose test part is in the tables": "angle",
     "ten epochs, an hour of one core": "consert-joint consert-repo consert-sup consert-target",
-    "its plain recipe is measured": """cot-bert-repo diffcse-repo infersent-glove-repo rankcse-repo
-        rankcse-listnet-repo""",
-    "a part of a method that is measured": "rankcse-listnet simcse-dcl simcse-off-dropout simcse-sif",
+    "its plain recipe is measured": "infersent-glove-repo rankcse-repo rankcse-listnet-repo",
+    "a part of a method that is measured": "rankcse-listnet",
     "its table is measured with other positives": "static-contrastive-crops static-contrastive-halves",
     "its package's vectors are compared with it": "model2vec",
     "hours of a core": "infersent-glove",

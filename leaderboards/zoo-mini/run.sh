@@ -25,7 +25,7 @@ run --suite $every --seeds 3 --methods "burt*,sbert*,$contrastive,$shortened"
 run --suite $every --seeds 3 --methods "infersent-repo:lstm_dim=256:epochs=4,$files"
 run --suite sts --seeds 3 --methods 'cosent,matryoshka,angle-nli:accumulate=1,rankcse,rankcse:teachers=["simcse"],diffcse,sncse,tsdae,cot-bert'
 run --suite sts --seeds 3 --methods mixcse,mixcse-repo,simcse-plus-plus,promcse,sentence-crops
-run --suite sts --seeds 1 --methods sentence-crops-repo
+run --suite sts --seeds 1 --methods sentence-crops-repo,simcse-dcl,simcse-sif,simcse-off-dropout,cot-bert-repo,diffcse-repo
 run --suite finetune --seeds 3 --methods "$unlearned,cls,avg-last,prompt,moco,isbert,optiprompt"
 run --suite finetune --seeds 3 --methods "$shortened,consert-small,simcse-small,sbert,burt,burt-small"
 run --suite finetune --seeds 5 --methods simcse,ptbert-tokens,promptbert
