@@ -217,7 +217,9 @@ def product_rate(device: str, precision: str) -> float:
     """FLOP a second of a CPU core, or of another device, in a small encoder's product."""
     import torch
 
-    names = {"bf16": torch.float32 if bf16_in_float32(device) else torch.bfloat16, "fp16": torch.float16}
+    # By AMX products are a small part of a training, and encoding has float32's.
+    wide = bf16_in_float32(device) or (device == "cpu" and by_amx())
+    names = {"bf16": torch.float32 if wide else torch.bfloat16, "fp16": torch.float16}
     narrow = names.get(precision, torch.float32)
     wait = getattr(torch, torch.device(device).type).synchronize
     # Larger ones on a GPU, which a small product does not fill.

@@ -30,8 +30,6 @@ Maps = tuple[nn.Linear, ...]
 Joint = tuple[torch.Tensor, torch.Tensor | None]
 # Rows of one product; a whole number of them is computed.
 _BLOCK = 16
-# More rows in a product by AMX have other last bits: it adds up parts of a sum, by their and the threads' number.
-_AMX_ROWS = 32
 
 
 class Packs:
@@ -131,18 +129,17 @@ def rows_alike(
 ) -> torch.Tensor:
     """oneDNN's linear map on a CPU: a row's bits depend neither on the other rows nor on the number of threads.
 
-    For a row alone oneDNN would take another kernel, and for more rows or threads AMX would split the sum.
+    A row alone goes twice: oneDNN would take another kernel for it, with other last bits.
     """
     dtype = dtype or weight.dtype
-    rows = x.to(dtype).to(weight.dtype).reshape(-1, x.shape[-1]).contiguous()
-    block = _AMX_ROWS if weight.dtype == torch.bfloat16 and by_amx() else max(len(rows), 2)
-    filled = F.pad(rows, (0, 0, 0, -len(rows) % block)) if len(rows) % block else rows
+    x = x.to(dtype).to(weight.dtype)
+    alone = x.numel() == x.shape[-1]
+    rows = x.reshape(1, -1).expand(2, -1) if alone else x
     algorithm = "" if activation == "none" else "none"
     with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
-        product = torch.ops.mkldnn._linear_pointwise
-        blocks = [product(some, weight, bias, activation, [], algorithm) for some in filled.split(block)]
-        y = (torch.cat(blocks) if len(blocks) > 1 else blocks[0]).to(dtype)
-    return y[: len(rows)].view(*x.shape[:-1], -1)
+        y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows.contiguous(), weight, bias, activation, [], algorithm)
+        y = y.to(dtype)
+    return y[0].view(*x.shape[:-1], -1) if alone else y
 
 
 def widened(dtype: torch.dtype, device: str) -> bool:
@@ -151,8 +148,12 @@ def widened(dtype: torch.dtype, device: str) -> bool:
 
 
 def _rounded(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """In `dtype`, and from there in the precision of its products."""
-    return t.to(dtype).float() if widened(dtype, t.device.type) else t.to(dtype)
+    """In `dtype`, and from there in the precision of its products.
+
+    It is float32 where AMX would multiply, which splits long sums by the number of rows and of threads.
+    """
+    wide = widened(dtype, t.device.type) or (dtype == torch.bfloat16 and t.device.type == "cpu" and by_amx())
+    return t.to(dtype).float() if wide else t.to(dtype)
 
 
 class WideProducts(TorchFunctionMode):

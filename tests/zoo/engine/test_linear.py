@@ -16,7 +16,7 @@ from torch import nn
 import zoo.engine.narrow as narrow_products
 from zoo.encoder import Runtime
 from zoo.engine import batching
-from zoo.engine.narrow import NarrowWeights, linear, resting_weights, rows_alike
+from zoo.engine.narrow import NarrowWeights, all_rows_alike, linear, resting_weights
 from zoo.methods.pretrained import Pretrained
 
 
@@ -162,20 +162,26 @@ def test_where_bfloat16_is_slow_its_products_are_float32s_between_two_roundings(
         torch.testing.assert_close(wide.grad, narrow.grad, rtol=2**-6, atol=0.1)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 31, 32, 33, 100])
-def test_amx_multiplies_equally_many_rows_at_a_time(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_encoding_amx_does_not_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def counted(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *_: object) -> torch.Tensor:
-        seen.append(len(x))
-        return F.linear(x.float(), weight.float(), bias.float()).bfloat16()
+    def counted(x: torch.Tensor, weight: torch.Tensor, *rest: object) -> torch.Tensor:
+        seen.append((x.dtype, weight.dtype))
+        y: torch.Tensor = multiply(x, weight, *rest)
+        return y
 
     monkeypatch.setattr(narrow_products, "by_amx", lambda: True)
+    multiply = torch.ops.mkldnn._linear_pointwise
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
-    x, weight = torch.randn(rows, 8).bfloat16(), torch.randn(5, 8).bfloat16()
-    y = rows_alike(x[:, None], weight, torch.arange(5).bfloat16())
-    assert torch.equal(y, F.linear(x.float(), weight.float(), torch.arange(5.0)).bfloat16()[:, None])
-    assert len(seen) == -(-rows // 32) and set(seen) == {32}
+    x, one = torch.randn(7, 48), maps(1)
+    with batching.autocast(Runtime(precision="bf16")), torch.inference_mode():
+        with resting_weights():
+            y = linear(one, x)
+        with all_rows_alike(x.device):
+            other = one[0](x)
+    exact = F.linear(*(t.bfloat16().float() for t in (x, one[0].weight, one[0].bias))).bfloat16()
+    assert torch.equal(y, exact) and torch.equal(other, exact)
+    assert seen == [(torch.float32, torch.float32)] * 2
 
 
 @pytest.mark.slow
@@ -183,20 +189,23 @@ def test_a_row_has_its_bits_among_any_rows_and_by_any_threads() -> None:
     """In a process of its own, where bfloat16 has the cap that it needs on this processor."""
     code = """
 import torch
-from zoo.engine.narrow import rows_alike
-from zoo.machine import bf16_in_float32, cpu_bf16, choose_precision
-cpu_bf16()["bfloat16"] and choose_precision("bf16", "cpu")
-kinds = [torch.float32] if bf16_in_float32("cpu") or not cpu_bf16()["bfloat16"] else [torch.float32, torch.bfloat16]
+from zoo.encoder import Runtime
+from zoo.engine.batching import autocast
+from zoo.engine.narrow import all_rows_alike
+from zoo.machine import choose_precision, cpu_bf16
+kinds = ["fp32", *(["bf16"] if cpu_bf16()["bfloat16"] else [])]
 for kind in kinds:
-    for inner, outer in ((256, 768), (1024, 256), (768, 768), (3072, 768)):
-        x, weight, bias = (torch.randn(*size).to(kind) for size in ((1500, inner), (outer, inner), (outer,)))
-        torch.set_num_threads(1)
-        whole = rows_alike(x, weight, bias)
-        for threads in (1, 2, 3, 8):
-            torch.set_num_threads(threads)
-            for rows in (1, 2, 7, 31, 32, 33, 64, 100, 256, 700, 1500):
-                some = torch.randperm(1500)[:rows]
-                assert torch.equal(rows_alike(x[some], weight, bias), whole[some]), (kind, inner, outer, threads, rows)
+    choose_precision(kind, "cpu")
+    for inner, outer in ((256, 768), (1024, 256), (1536, 384), (3072, 768), (3072, 32)):
+        x, layer = torch.randn(1500, inner), torch.nn.Linear(inner, outer)
+        with autocast(Runtime(precision=kind)), torch.inference_mode(), all_rows_alike(x.device):
+            torch.set_num_threads(1)
+            whole = layer(x)
+            for threads in (1, 2, 3, 8, 32):
+                torch.set_num_threads(threads)
+                for rows in (1, 2, 7, 32, 33, 100, 700):
+                    some = torch.randperm(1500)[:rows]
+                    assert torch.equal(layer(x[some]), whole[some]), (kind, inner, outer, threads, rows)
 """
     environment = {key: value for key, value in os.environ.items() if key != "ZOO_BENCH_CACHE"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
