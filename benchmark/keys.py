@@ -23,7 +23,7 @@ from benchmark.data.catalog import catalog
 from benchmark.tasks.loaded import TaskIdentity
 from zoo.encoder import Encoder, Traits
 from zoo.files import sha256_file, sha256_json
-from zoo.machine import version_of
+from zoo.machine import cpu_name, instructions, version_of
 from zoo.plugins import method_identity
 from zoo.recipes import added_at_default, portable_recipe
 
@@ -97,8 +97,10 @@ def cell_key(encoder_key: str, task: TaskIdentity) -> str:
 
 
 def cache_key(encoder: str, fitted: Mapping[str, str] | None, device: str) -> str:
-    """Return the key of vectors, with fitted files, the device and the libraries."""
-    return sha256_json({"encoder": encoder, "fitted": fitted, "device": device.partition(":")[0], **libraries()})
+    """Return the key of vectors, with fitted files, device, libraries, and the processor, whose bits they have."""
+    processor = {"cpu": cpu_name(), "instructions": instructions()}
+    device = device.partition(":")[0]
+    return sha256_json({"encoder": encoder, "fitted": fitted, "device": device, **libraries(), **processor})
 
 
 _ROOT = Path(__file__).resolve().parents[1]

@@ -274,7 +274,7 @@ def keep_few_kernels() -> None:
         os.environ.setdefault(name, "16")
 
 
-def _instructions() -> str:
+def instructions() -> str:
     """The instructions that torch uses, the CPU's model, and variables that limit libraries."""
     import torch
 
@@ -297,7 +297,7 @@ def environment(device: str) -> dict[str, Any]:
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": cpu_name(),
         "threads": torch.get_num_threads(),
-        "instructions": _instructions(),
+        "instructions": instructions(),
         "gpu": gpu,
         "cuda": torch.version.cuda if cuda else None,
         "packages": dict(_versions()),

@@ -79,10 +79,14 @@ def test_another_encoder_fit_or_device_is_another_entry(other: tuple[Any, ...]) 
     assert cache.entry(*other).find(TEXTS) is None
 
 
-def test_other_libraries_are_another_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("part", "other"), [("libraries", {"torch": "0"}), ("cpu_name", "C"), ("instructions", "I")])
+def test_other_libraries_and_processors_are_another_entry(
+    part: str, other: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of a network has vectors of several processors, which round differently."""
     cache = EmbeddingCache()
     add(cache, "k", TEXTS)
-    monkeypatch.setattr("benchmark.keys.libraries", lambda: {"torch": "0"})
+    monkeypatch.setattr(f"benchmark.keys.{part}", lambda: other)
     assert cache.entry("k", None, "cpu").find(TEXTS) is None
 
 

@@ -173,13 +173,13 @@ def test_in_encoding_amx_does_not_multiply(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(narrow_products, "by_amx", lambda: True)
     multiply = torch.ops.mkldnn._linear_pointwise
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
-    x, one = torch.randn(7, 48), maps(1)
+    x, layers = torch.randn(7, 48), maps(1)
     with batching.autocast(Runtime(precision="bf16")), torch.inference_mode():
         with resting_weights():
-            y = linear(one, x)
+            y = linear(layers, x)
         with all_rows_alike(x.device):
-            other = one[0](x)
-    exact = F.linear(*(t.bfloat16().float() for t in (x, one[0].weight, one[0].bias))).bfloat16()
+            other = layers[0](x)
+    exact = F.linear(*(t.bfloat16().float() for t in (x, layers[0].weight, layers[0].bias))).bfloat16()
     assert torch.equal(y, exact) and torch.equal(other, exact)
     assert seen == [(torch.float32, torch.float32)] * 2
 
