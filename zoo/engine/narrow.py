@@ -190,6 +190,9 @@ class _AllRowsAlike(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if func is torch.addmm and len(args) == 3 and not kwargs:
+            # GPT-2's linear map: bias, rows, and the weights with inputs first.
+            return _rows_alike_or_not(args[1], args[2].t().contiguous(), args[0])
         if func is not F.linear:
             return func(*args, **kwargs)
         return _rows_alike_or_not(*args, **kwargs)

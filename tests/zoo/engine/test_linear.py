@@ -179,9 +179,10 @@ def test_in_encoding_amx_does_not_multiply(monkeypatch: pytest.MonkeyPatch) -> N
             y = linear(layers, x)
         with all_rows_alike(x.device):
             other = layers[0](x)
+            gpt2 = torch.addmm(layers[0].bias, x, layers[0].weight.T)
     exact = F.linear(*(t.bfloat16().float() for t in (x, layers[0].weight, layers[0].bias))).bfloat16()
-    assert torch.equal(y, exact) and torch.equal(other, exact)
-    assert seen == [(torch.float32, torch.float32)] * 2
+    assert all(torch.equal(product, exact) for product in (y, other, gpt2))
+    assert seen == [(torch.float32, torch.float32)] * 3
 
 
 @pytest.mark.slow
