@@ -206,10 +206,11 @@ def bf16_in_float32(device: str) -> bool:
 
 
 @functools.cache
-def by_amx() -> bool:
-    """True where oneDNN multiplies bfloat16 by AMX."""
+def encodes_in_float32(device: str) -> bool:
+    """True where encoding multiplies bfloat16 in float32, also as AMX splits long sums by rows and threads."""
     cap = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
-    return "amx_bf16" in _cpu_flags() and ("AMX" in cap or not cap.startswith(("AVX", "SSE")))
+    amx = "amx_bf16" in _cpu_flags() and ("AMX" in cap or not cap.startswith(("AVX", "SSE")))
+    return device == "cpu" and (amx or bf16_in_float32(device))
 
 
 @functools.cache
@@ -217,9 +218,8 @@ def product_rate(device: str, precision: str) -> float:
     """FLOP a second of a CPU core, or of another device, in a small encoder's product."""
     import torch
 
-    # By AMX products are a small part of a training, and encoding has float32's.
-    wide = bf16_in_float32(device) or (device == "cpu" and by_amx())
-    names = {"bf16": torch.float32 if wide else torch.bfloat16, "fp16": torch.float16}
+    # AMX's own products are a small part of a training's time.
+    names = {"bf16": torch.float32 if encodes_in_float32(device) else torch.bfloat16, "fp16": torch.float16}
     narrow = names.get(precision, torch.float32)
     wait = getattr(torch, torch.device(device).type).synchronize
     # Larger ones on a GPU, which a small product does not fill.

@@ -21,6 +21,7 @@ from zoo.machine import (
     choose_device,
     choose_precision,
     cpu_bf16,
+    encodes_in_float32,
     environment,
     forget_peak_memory,
     keep_few_kernels,
@@ -140,6 +141,24 @@ def test_bf16_is_multiplied_in_float32_where_the_cpu_or_the_build_has_no_product
     monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(**has))
     asked = bf16_in_float32.__wrapped__
     assert asked("cpu") == (not supported) and not asked("cuda") and not asked("mps")
+
+
+@pytest.mark.parametrize(
+    ("flags", "cap", "wide"),
+    [
+        (["amx_bf16"], "", True),
+        (["amx_bf16"], "AVX512_CORE_BF16", False),
+        (["amx_bf16"], "avx512_core_amx", True),
+        (["avx512_bf16"], "", False),
+    ],
+)
+def test_amx_does_not_encode_where_it_would_multiply(
+    monkeypatch: pytest.MonkeyPatch, flags: list[str], cap: str, wide: bool
+) -> None:
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", cap)
+    monkeypatch.setattr(machine, "_cpu_flags", lambda: flags)
+    monkeypatch.setattr(machine, "bf16_in_float32", lambda device: False)
+    assert encodes_in_float32.__wrapped__("cpu") == wide and not encodes_in_float32.__wrapped__("cuda")
 
 
 @pytest.mark.parametrize(("deaths", "cap", "bf16"), [(0, None, True), (1, "AVX512_CORE_BF16", True), (2, None, False)])

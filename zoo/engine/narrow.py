@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from zoo.encoding import weights_move, weights_written
-from zoo.machine import bf16_in_float32, by_amx
+from zoo.machine import bf16_in_float32, encodes_in_float32
 
 Maps = tuple[nn.Linear, ...]
 Joint = tuple[torch.Tensor, torch.Tensor | None]
@@ -148,11 +148,8 @@ def widened(dtype: torch.dtype, device: str) -> bool:
 
 
 def _rounded(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """In `dtype`, and from there in the precision of its products.
-
-    It is float32 where AMX would multiply, which splits long sums by the number of rows and of threads.
-    """
-    wide = widened(dtype, t.device.type) or (dtype == torch.bfloat16 and t.device.type == "cpu" and by_amx())
+    """In `dtype`, and from there in the precision of its products."""
+    wide = widened(dtype, t.device.type) or (dtype == torch.bfloat16 and encodes_in_float32(t.device.type))
     return t.to(dtype).float() if wide else t.to(dtype)
 
 

@@ -170,7 +170,7 @@ def test_in_encoding_amx_does_not_multiply(monkeypatch: pytest.MonkeyPatch) -> N
         y: torch.Tensor = multiply(x, weight, *rest)
         return y
 
-    monkeypatch.setattr(narrow_products, "by_amx", lambda: True)
+    monkeypatch.setattr(narrow_products, "encodes_in_float32", lambda device: True)
     multiply = torch.ops.mkldnn._linear_pointwise
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
     x, layers = torch.randn(7, 48), maps(1)
