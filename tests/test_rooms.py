@@ -80,6 +80,7 @@ REASONS = {
     "zoo/methods/textvectors.py": "an example in a docstring",
     "papers/zoo_bench_papers/pretraining/pretrain.py": "into a folder that write_sums sums",
     "zoo/srl/views.py": "inside atomic_path, with a sum in its first line",
+    "zoo/conformance.py": "vectors, into a temporary folder that is read once",
     "zoo/machine.py": "a setting of the system",
     "benchmark/data/sources.py": "inside atomic_path; the catalog holds its sum",
     "benchmark/run/cluster.py": "plugins, into a temporary folder that is read once",

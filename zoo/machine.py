@@ -57,8 +57,6 @@ class Runtime:
 _ISA_CAPS = (None, "AVX512_CORE_BF16")
 # bfloat16 loses precision, so its products have to be clearly faster; the measured ratios are near 1 or above 2.
 _FASTER = 1.3
-# How many products are timed, each of milliseconds.
-_PRODUCTS = 20
 # Seconds for which other work on the machine is looked at.
 _LOOK = 0.25
 
@@ -215,31 +213,59 @@ def encodes_in_float32(device: str) -> bool:
 
 @functools.cache
 def product_rate(device: str, precision: str) -> float:
-    """FLOP a second of a CPU core, or of another device, in a small encoder's product."""
+    """FLOP a second of a GPU in a small encoder's product."""
     import torch
 
-    # AMX's own products are a small part of a training's time.
-    names = {"bf16": torch.float32 if encodes_in_float32(device) else torch.bfloat16, "fp16": torch.float16}
-    narrow = names.get(precision, torch.float32)
+    narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
+    x, w = (torch.ones(rows, 384, device=device, dtype=narrow) for rows in (8192, 1536))
     wait = getattr(torch, torch.device(device).type).synchronize
-    # Larger ones on a GPU, which a small product does not fill.
-    rows = 512 if device == "cpu" else 8192
-    x, w = torch.ones(rows, 384, device=device, dtype=narrow), torch.ones(1536, 384, device=device, dtype=narrow)
-    # On a CPU without what the thread waits for other work on the machine.
-    clock = time.thread_time if device == "cpu" else time.perf_counter
-    threads, times = torch.get_num_threads(), []
+
+    def product() -> None:
+        torch.nn.functional.linear(x, w)
+        wait()
+
+    return 2.0 * 8192 * 384 * 1536 / _fastest(product, time.perf_counter, 20)
+
+
+@functools.cache
+def layer_rate(precision: str, *, training: bool) -> float:
+    """FLOP a second of a CPU core in the products of a small encoder's layer, without dropout, all else beside them."""
+    import torch
+
+    narrow = precision == "bf16" and not (bf16_in_float32 if training else encodes_in_float32)("cpu")
+    width, inner, texts, tokens = 384, 1536, 64, 16
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    if training:
+        # As the training will.
+        keep_freed_memory()
+    with torch.random.fork_rng(devices=[]):
+        layer = torch.nn.TransformerEncoderLayer(width, 12, inner, 0.0, "gelu", batch_first=True).train(training)
+        states = torch.rand(texts, tokens, width, requires_grad=training)
+
+    def step() -> None:
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow), torch.set_grad_enabled(training):
+            after = layer(states)
+        if training:
+            after.float().sum().backward()
+
     try:
-        with torch.inference_mode():
-            for _ in range(_PRODUCTS):
-                started = clock()
-                torch.nn.functional.linear(x, w)
-                wait()
-                times.append(clock() - started)
+        # On a CPU without what the thread waits for other work on the machine.
+        seconds = _fastest(step, time.thread_time, 4)
     finally:
         torch.set_num_threads(threads)
-    # The fastest: others were disturbed, and the first one loads the kernel.
-    return 2.0 * rows * 384 * 1536 / min(times)
+    # A forward pass is one product, its backward pass two.
+    return 2.0 * (4 * width**2 + 2 * width * inner) * texts * tokens * (3 if training else 1) / seconds
+
+
+def _fastest(work: Callable[[], None], clock: Callable[[], float], times: int) -> float:
+    """The fastest of so many: others were disturbed, and the first one loads the kernels."""
+    seconds = []
+    for _ in range(times):
+        started = clock()
+        work()
+        seconds.append(clock() - started)
+    return min(seconds)
 
 
 def stretch_now(threads: int) -> float:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from zoo.errors import UsageError, did_you_mean, error_text
-from zoo.identity import code_sha256
+from zoo.identity import PLUGIN_MODULE, code_sha256
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
@@ -158,6 +158,11 @@ class Registry(Generic[T]):
         self._scan()
         names = (name for name, entry in self._entries.items() if _target(entry.target) == _target(cls))
         return next(names, None)
+
+    def files(self) -> list[str]:
+        """Return the plugin files of what is registered, in the order of their loading."""
+        modules = [getattr(entry.target, "__module__", "") for entry in self._entries.values()]
+        return [str(sys.modules[name].__file__) for name in dict.fromkeys(modules) if name.startswith(PLUGIN_MODULE)]
 
     def is_builtin(self, name: str) -> bool:
         self._scan()
@@ -325,7 +330,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
         what = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"plugin file {path} {what}; give the path of a Python file.")
     # Two files may have the same name, so the module name contains a hash of the path.
-    module_name = f"zoo_bench_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    module_name = f"{PLUGIN_MODULE}{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"plugin file {path} is not a Python file.")

@@ -1,10 +1,11 @@
-"""A run's processes, memory and time before it begins, by a timed product of matrices."""
+"""A run's processes, memory and time before it begins, by a timed layer, on a GPU a product."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan, Run
@@ -13,13 +14,11 @@ from zoo.encoder import Runtime
 from zoo.errors import ZooError
 from zoo.files import read_mapping
 from zoo.limits import memory_here, threads_here
-from zoo.machine import product_rate, stretch_now
+from zoo.machine import layer_rate, product_rate, stretch_now
 from zoo.progress import clock, counted
 
 # A GPU reaches this share of its product's rate.
 _EFFICIENCY = 0.8
-# The time of softmax, dropout and norms on a CPU, as a share of the float32 products'. In bfloat16 it is the same.
-_BESIDE_PRODUCTS = 0.15
 # A forward pass is one product, its backward pass two.
 _TRAINED = 3
 # Beside the products: loading weights, scores, records.
@@ -32,6 +31,13 @@ _MEMORY_OF_PROCESS = 2**30
 _MEMORY_PER_WEIGHTS = 10
 # A smaller slowdown by other work is not mentioned.
 _BUSY = 1.2
+
+
+class Rates(NamedTuple):
+    """FLOP a second."""
+
+    encoding: float
+    training: float
 
 
 def announced(run: Run) -> Run:
@@ -84,7 +90,7 @@ def estimated(run: Run, cores: int) -> Run:
     plans = [plan for plan in run.encoders if "backbone" in plan.inputs.sources]
     if not plans:
         return run
-    rate = rate_of(run.runtime, cores)
+    rates = rates_of(run.runtime, cores)
     texts = dict.fromkeys(text for task in run.tasks if task.data is not None for text in task.data.texts())
     dev = run.dev.data.texts() if run.dev is not None and run.dev.data is not None else []
     read = _tokens(list(texts), 512)
@@ -92,10 +98,10 @@ def estimated(run: Run, cores: int) -> Run:
     looked = _tokens(dev, 512)
     seconds = {plan.inputs.row_key: _SECONDS for plan in run.encoders}
     for plan in plans:
-        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, rate, read, looked)
+        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, rates, read, looked)
         if learned and plan.row.traits.fine_tunes:
             seeds = 1 if plan.row.traits.stochastic else len(SEEDS)
-            seconds[plan.inputs.row_key] += 2 * _TRAINED * _weights(plan) * learned * seeds / rate
+            seconds[plan.inputs.row_key] += 2 * _TRAINED * _weights(plan) * learned * seeds / rates.training
     return replace(run, seconds=seconds)
 
 
@@ -109,12 +115,10 @@ def _fine_tuned(run: Run) -> float:
     return EPOCHS * _tokens(texts, 512)
 
 
-def rate_of(runtime: Runtime, cores: int) -> float:
-    """Return the FLOP a second of training and encoding."""
-    product = product_rate(runtime.device, runtime.precision)
+def rates_of(runtime: Runtime, cores: int) -> Rates:
     if runtime.device != "cpu":
-        return _EFFICIENCY * product
-    return cores / (1 / product + _BESIDE_PRODUCTS / product_rate("cpu", "fp32"))
+        return Rates(*[_EFFICIENCY * product_rate(runtime.device, runtime.precision)] * 2)
+    return Rates(*(cores * layer_rate(runtime.precision, training=training) for training in (False, True)))
 
 
 def in_all(run: Run, plans: Sequence[EncoderPlan], at_once: int) -> str:
@@ -124,10 +128,10 @@ def in_all(run: Run, plans: Sequence[EncoderPlan], at_once: int) -> str:
     return f"; all of them take about {clock(seconds)}{busy}" if seconds else ""
 
 
-def _seconds(plan: EncoderPlan, rate: float, read: float, looked: float) -> float:
-    """Return seconds at `rate` FLOP/s, for `read` tokens of all tasks and `looked` tokens of each dev score."""
+def _seconds(plan: EncoderPlan, rates: Rates, read: float, looked: float) -> float:
+    """Return seconds for `read` tokens of all tasks and `looked` tokens of each dev score."""
     weights = _weights(plan)
-    seconds = 2 * weights * read / rate
+    seconds = 2 * weights * read / rates.encoding
     if plan.inputs.corpus is None:
         return seconds
     recipe, rows = plan.row.recipe, len(plan.inputs.corpus.sentences)
@@ -135,12 +139,14 @@ def _seconds(plan: EncoderPlan, rate: float, read: float, looked: float) -> floa
     passes = plan.row.traits.training_passes
     if not passes:
         # A transform encodes the training text.
-        return seconds + 2 * weights * tokens / rate
+        return seconds + 2 * weights * tokens / rates.encoding
     epochs, batch = getattr(recipe, "epochs", 1), getattr(recipe, "batch_size", 64) * getattr(recipe, "accumulate", 1)
     steps = getattr(recipe, "steps", None) or -(-rows * epochs // batch)
+    if most := getattr(recipe, "most_steps", None):
+        steps = min(steps, max(most(rows), 1))
     looks = getattr(recipe, "looks", None) or -(-steps // (getattr(recipe, "eval_every", None) or steps))
-    seconds += 2 * weights * looked * plan.row.traits.picks_checkpoint * looks / rate
-    return seconds + 2 * _TRAINED * weights * passes * tokens * steps * batch / (rows * epochs) / rate
+    seconds += 2 * weights * looked * plan.row.traits.picks_checkpoint * looks / rates.encoding
+    return seconds + 2 * _TRAINED * weights * passes * tokens * steps * batch / (rows * epochs) / rates.training
 
 
 def _weights(plan: EncoderPlan) -> int:

@@ -121,17 +121,18 @@ def test_a_cross_encoder_has_no_vectors() -> None:
 
 @pytest.mark.slow
 def test_several_encoders_share_a_table(wanted: float, tmp_path: Path) -> None:
-    results = benchmark.evaluate({"mine": lengths, "its": Holder(), "random": "random:dim=8"}, seeds=2, **WORDS)
+    results = benchmark.evaluate({"mine": lengths, "its": Holder(), "drawn": "random:dim=8"}, seeds=2, **WORDS)
     frame = results.to_frame()
-    assert set(frame.index) == {"mine", "its", "random"} and frame.loc["mine", "pocket-words"] == 100 * wanted
-    assert frame["Seeds"].to_dict() == {"mine": 1, "its": 1, "random": 2}
-    first, second = (100 * r["scores"]["main"] for r in results.records if r["method"]["name"] == "random")  # type: ignore[index]
-    assert frame.loc["random", "pocket-words sd"] == pytest.approx(np.std([first, second], ddof=1))
+    drawn = "drawn (random:dim=8)"
+    assert set(frame.index) == {"mine", "its", drawn} and frame.loc["mine", "pocket-words"] == 100 * wanted
+    assert frame["Seeds"].to_dict() == {"mine": 1, "its": 1, drawn: 2}
+    first, second = (100 * r["scores"]["main"] for r in results.records if r["method"]["name"] == "drawn")  # type: ignore[index]
+    assert frame.loc[drawn, "pocket-words sd"] == pytest.approx(np.std([first, second], ddof=1))
     assert np.isnan(frame.loc["mine", "pocket-words sd"])  # type: ignore[arg-type]
     listed = benchmark.evaluate(["random", lengths], results=tmp_path, **WORDS)
     assert set(listed.to_frame().index) == {"random", "lengths"}
     plain = benchmark.evaluate({"a": "random", "b": "static-avg"}, results=tmp_path, **WORDS)
-    assert set(plain.to_frame().index) == {"a", "b"}
+    assert set(plain.to_frame().index) == {"a (random)", "b (static-avg)"}
     for wrong, more, message in (
         ([lengths, lengths], {}, "two encoders are called 'lengths'; give a dict"),
         ([lengths, Holder()], {"name": "x"}, "name several by a dict"),

@@ -13,7 +13,7 @@ from tests.zoo.test_faulty_plugins import FAULTS, HELPERS, NO_NAMES, TAKEN
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "add-a-method.md"
 KINDS = {
-    "vectors depend on order, neighbours or earlier calls": "order batch state",
+    "vectors depend on order, neighbours, earlier calls or the process": "order batch state",
     "form of vectors: shape, type, NaN, odd texts": "shape dtype NaN dim odd_text no_text raises",
     "recipe and its settings": "recipe",
     "fit, seed and fit to a task's texts": "fit seed adapt",

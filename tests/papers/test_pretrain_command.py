@@ -51,7 +51,7 @@ def test_sentences_that_a_task_tests_are_left_out(cli: Cli, tmp_path: Path, monk
     path = tmp_path / "text.txt"
     others = [f"sentence number {i} stays" for i in range(3000)]
     path.write_text("\n".join([f"{s.upper()} !" for s in sentences] + others))
-    done = cli("pretrain", SMALL, "--text", path, "--out", tmp_path / "m", "--steps", 1, "--precision", "fp32")
+    done = cli("pretrain", SMALL, "--text", path, "--out", tmp_path / "m", "--steps", 70, "--precision", "fp32")
     assert done.code == 0, done.err
     facts = json.loads((tmp_path / "m" / "pretraining.json").read_text())
     assert len(sentences) == 20 and facts["excluded_sentences"] == len(tested)

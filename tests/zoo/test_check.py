@@ -129,7 +129,7 @@ def test_a_broken_encoder_is_caught_by_the_methods_name(fault: str) -> None:
 def test_a_good_encoder_passes_the_probe_and_the_check() -> None:
     probe(Good(Nothing(), Runtime()), "good")
     findings = list(check(Good, Nothing(), Runtime(), "good"))
-    assert len(findings) == 13 and all(wrong is None for _, wrong in findings)
+    assert len(findings) == 14 and all(wrong is None for _, wrong in findings)
 
 
 def test_deviations_within_the_tolerance_of_the_precision_pass() -> None:
@@ -270,7 +270,7 @@ class Unasked(Learner):
 def test_a_method_that_learns_is_fitted_first() -> None:
     findings = list(check(Learner, Nothing(), Runtime(), "x"))
     assert ("fit on a toy corpus", None) in findings
-    assert len(findings) == 13 and all(wrong is None for _, wrong in findings)
+    assert len(findings) == 14 and all(wrong is None for _, wrong in findings)
 
 
 def test_a_fit_without_a_report_or_without_its_trait_is_told() -> None:

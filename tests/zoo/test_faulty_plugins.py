@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,15 @@ def case(kind: str, mutation: dict[str, str]) -> Any:
 def test_a_faulty_method_is_named_in_one_line_with_its_own(kind: str, mutation: dict[str, str], tmp_path: Path) -> None:
     problems = [problem for _, problem in plugin(mutated(kind, mutation), tmp_path, "faulty") if problem]
     assert len(problems) == 1 and mutation["words"] in problems[0] and problems[0].count("plugin.py:") == 1
+
+
+def test_what_a_fit_leaves_in_memory_alone_is_named(tmp_path: Path) -> None:
+    learned = "self.mean = self.raw([corpus.sentences[row] for row in drawn]).mean(axis=0)"
+    text = FITTED.replace(learned, f"{learned}\n        KEPT.setdefault(str(self.recipe), self.mean)")
+    text = text.replace('np.array(content["mean"], np.float32)', "KEPT[str(encoder.recipe)]")
+    text = text.replace("@dataclass", "KEPT = {}\n\n@dataclass", 1)
+    (problem,) = [problem for _, problem in plugin(text, tmp_path, "forgetful") if problem]
+    assert re.fullmatch(r"load\(\) fails in another process: .*KeyError.*plugin\.py:\d+, in load: .*", problem)
 
 
 TAKEN = ["simcse", "SimCSE", "avg-last", "Avg-Last", "PTBERT-REPO"]

@@ -77,6 +77,10 @@ class CTRecipe(TrainedRecipe):
         if len(self.rates) != len(self.rate_steps) or list(self.rate_steps) != sorted(set(self.rate_steps)):
             raise ValueError("rates needs one of rate_steps each, and rate_steps must rise")
 
+    def most_steps(self, sentences: int) -> int:
+        """Updates of the passes over so many sentences."""
+        return sentences * self.epochs // (self.batch_size * (1 if self.pairs == "shared" else 2))
+
     def groups(self, sentences: int, seed: int) -> Groups:
         shared, once, of_batch = self.pairs == "shared", self.draw == "pass", self.batch_size // (1 + self.negatives)
         return Groups(sentences, seed, self.negatives, of_batch, self.steps, self.epochs, shared=shared, once=once)

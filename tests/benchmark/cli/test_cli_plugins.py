@@ -107,7 +107,8 @@ FAULTS = {  # the body of load, or more of the class -> the words of the check, 
     "raises": ("return int('x')", "ValueError: invalid literal", "load: return int('x')"),
     "no data": ("return None", "load() must return TaskData, not NoneType", "load"),
     "score by chance": (
-        "data = PocketWords()\n        data.score = lambda _: {'main': np.random.random(), 'main_metric': 'luck'}\n"
+        "data = PocketWords(limit)\n"
+        "        data.score = lambda _: {'main': np.random.random(), 'main_metric': 'luck'}\n"
         "        return data",
         "score() gives another score the second time",
         "",
@@ -118,8 +119,8 @@ import numpy as np
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS, Task, register_task
 
-def PocketWords():
-    return TASKS.get("pocket-words").load(DataSource())
+def PocketWords(limit):
+    return TASKS.get("pocket-words").load(DataSource(), limit)
 
 @register_task("odd-task")
 class OddTask(Task):

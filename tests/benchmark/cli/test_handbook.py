@@ -60,12 +60,8 @@ def test_commands_on_pages_have_options_that_exist() -> None:
         lines = re.findall(r"`zoo-bench ([a-z][a-z-]+)([^`\n|#]*)", text)
         for name, rest in lines + re.findall(r"^(?:srun )?zoo-bench ([a-z][a-z-]+)([^\n#]*)", blocks, re.MULTILINE):
             group = main_group.get_command(context, name)  # raises for a command that is not there
-            inner = (
-                [group.get_command(context, one) for one in group.commands]
-                if isinstance(group, click.Group)
-                else [group]
-            )
-            options = [option for one in inner if one is not None for option in one.params]
+            inner = group.commands.values() if isinstance(group, click.Group) else []
+            options = [option for one in (group, *inner) if one is not None for option in one.params]
             known = {spelt for option in options for spelt in (*option.opts, *option.secondary_opts)}
             unknown += [f"{page}: {name} {one}" for one in re.findall(r"(?<!\S)--[a-z0-9-]+", rest) if one not in known]
     assert not unknown

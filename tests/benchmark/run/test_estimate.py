@@ -26,8 +26,11 @@ from benchmark.run.runner import Remaining
 from benchmark.tasks.finetune import ScoredFinetuneData
 from benchmark.tasks.suites import all_suites
 from zoo.encoder import Run as Fit
-from zoo.machine import cpu_bf16, product_rate, stretch_now
+from zoo.machine import cpu_bf16, layer_rate, stretch_now
+from zoo.methods.ct import CT
 from zoo.progress import Progress, clock
+
+AT = estimate.Rates(encoding=1e9, training=2e9)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def seconds(run: Run, monkeypatch: pytest.MonkeyPatch, rate: float, cores: int = 1) -> dict[str, float]:
-    monkeypatch.setattr(estimate, "product_rate", lambda *_: rate)
+    monkeypatch.setattr(estimate, "layer_rate", lambda *_, **__: rate)
     taken = estimate.estimated(run, cores).seconds
     return {plan.row.name: taken[plan.inputs.row_key] - estimate._SECONDS for plan in run.encoders}
 
@@ -65,15 +68,15 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
 
     def training(**recipe: Any) -> float:
         changed = replace(plan, row=replace(row, recipe=replace(row.recipe, **recipe), traits=traits))
-        return estimate._seconds(changed, 1e9, 0, 0)
+        return estimate._seconds(changed, AT, 0, 0)
 
     assert training(steps=47) / training(steps=470) == pytest.approx(0.1)
     inputs = replace(plan.inputs, corpus=replace(corpus, sentences=["one two"] * 64))
     tokens = 64 * (1.3 * 2 + 2)
     weights = estimate._weights(plan)
-    expected = 6 * weights * 2 * tokens / 1e9
+    expected = 6 * weights * 2 * tokens / AT.training
     without = replace(plan, row=replace(row, traits=traits), inputs=inputs)
-    assert estimate._seconds(without, 1e9, 0, 0) == pytest.approx(expected)
+    assert estimate._seconds(without, AT, 0, 0) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +92,10 @@ def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[
     (plan,) = [plan for plan in run.encoders if plan.row.name == "simcse"]
     changed = replace(plan, row=replace(plan.row, recipe=replace(plan.row.recipe, **recipe)))
     weights = estimate._weights(plan)
-    without, with_looks = (estimate._seconds(changed, 1e9, 0, tokens) for tokens in (0, 500))
-    assert with_looks - without == pytest.approx(looks * 2 * weights * 500 / 1e9)
+    without, with_looks = (estimate._seconds(changed, AT, 0, tokens) for tokens in (0, 500))
+    assert with_looks - without == pytest.approx(looks * 2 * weights * 500 / AT.encoding)
     last = replace(changed, row=replace(changed.row, traits=replace(plan.row.traits, picks_checkpoint=False)))
-    assert estimate._seconds(last, 1e9, 0, 500) == without
+    assert estimate._seconds(last, AT, 0, 500) == without
 
 
 @pytest.mark.parametrize("rows", [1, 40, 300])
@@ -106,7 +109,7 @@ def test_fine_tuning_counts_its_epochs_and_seeds(run: Run, monkeypatch: pytest.M
     before, after = seconds(run, monkeypatch, 1e9), seconds(with_task, monkeypatch, 1e9)
     more = {name: after[name] - before[name] for name in after}
     (weights,) = {estimate._weights(plan) for plan in run.encoders if plan.row.name == "cls"}
-    once = 6 * weights * EPOCHS * rows * (1.3 * 3 + 4) / estimate.rate_of(run.runtime, 1)
+    once = 6 * weights * EPOCHS * rows * (1.3 * 3 + 4) / 1e9
     assert more["cls"] == pytest.approx(3 * once) and more["simcse"] == pytest.approx(once)
     assert more["whitening"] == more["random"] == 0
 
@@ -128,7 +131,7 @@ def test_a_training_takes_about_what_is_estimated(method: str, precision: str, t
     run = prepare(Request(replace(options, precision=precision), progress=Progress.silent()))
     (plan,) = run.encoders
     assert plan.inputs.corpus is not None
-    expected = estimate._seconds(plan, estimate.rate_of(run.runtime, 1), 0, 0)
+    expected = estimate._seconds(plan, estimate.rates_of(run.runtime, 1), 0, 0)
     encoder, threads = plan.row.cls(plan.row.recipe, run.runtime), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -140,8 +143,17 @@ def test_a_training_takes_about_what_is_estimated(method: str, precision: str, t
     assert expected / 2 < taken < expected * 2
 
 
-def test_a_product_is_timed() -> None:
-    assert product_rate("cpu", "fp32") > 1e8
+def test_a_layer_is_timed_and_draws_nothing() -> None:
+    state = torch.get_rng_state()
+    assert all(layer_rate("fp32", training=training) > 1e8 for training in (False, True))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(("pairs", "rows", "epochs", "steps"), [("shared", 330, 1, 20), ("disjoint", 330, 3, 30)])
+def test_no_more_updates_count_than_the_passes_have(pairs: Any, rows: int, epochs: int, steps: int) -> None:
+    recipe = CT.Recipe(pairs=pairs, epochs=epochs)
+    groups = recipe.groups(rows, 0)
+    assert recipe.most_steps(rows) == groups.count // groups.of_batch == steps
 
 
 def test_the_first_line_and_the_dry_run_say_how_long_it_takes(cli: Cli, tmp_path: Path) -> None:

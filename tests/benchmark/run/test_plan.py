@@ -178,6 +178,8 @@ def test_every_field_of_every_recipe_changes_the_key(name: str, monkeypatch: pyt
 
     def sources(recipe: Any, runtime: Runtime) -> dict[str, Any]:
         named = getattr(recipe, "backbone", None) or getattr(recipe, "model", None)
+        if named is None:
+            return {}
         return {"backbone": {**identity["backbone"], "name": named, "revision": getattr(recipe, "revision", None)}}
 
     monkeypatch.setattr(cls, "sources", sources)
