@@ -30,7 +30,7 @@ from zoo.training.settings import TrainSettings
 from zoo.training.siamese import Concatenation, PairObjective, PairTask, classified_right, pair_batches, width_of
 from zoo.training.vocabulary import training_only
 
-_BATCH = 16
+BATCH = 16
 EPOCHS = 4
 _RATE = 2e-5
 # Of the steps; then the learning rate falls linearly to 0. The features are BURT's and SBERT's.
@@ -112,9 +112,9 @@ def _train(
     dev_score: Callable[[], float] | None,
     module: nn.Module,
 ) -> None:
-    epoch = math.ceil(rows / _BATCH)
+    epoch = math.ceil(rows / BATCH)
     settings = TrainSettings(
-        batch_size=_BATCH,
+        batch_size=BATCH,
         learning_rate=_RATE,
         epochs=EPOCHS,
         eval_every=epoch,

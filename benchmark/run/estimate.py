@@ -19,6 +19,8 @@ from zoo.progress import clock, counted
 
 # A GPU reaches this share of its product's rate.
 _EFFICIENCY = 0.8
+# Of a CPU, measured with 3 and 10 million weights. A GPU's is not known.
+_UPDATE = 150.0
 # A forward pass is one product, its backward pass two.
 _TRAINED = 3
 # Beside the products: loading weights, scores, records.
@@ -38,6 +40,8 @@ class Rates(NamedTuple):
 
     encoding: float
     training: float
+    # Tokens whose training takes as long as an update of the weights.
+    update: float = 0.0
 
 
 def announced(run: Run) -> Run:
@@ -94,7 +98,7 @@ def estimated(run: Run, cores: int) -> Run:
     texts = dict.fromkeys(text for task in run.tasks if task.data is not None for text in task.data.texts())
     dev = run.dev.data.texts() if run.dev is not None and run.dev.data is not None else []
     read = _tokens(list(texts), 512)
-    learned = _fine_tuned(run)
+    learned = _fine_tuned(run, rates.update)
     looked = _tokens(dev, 512)
     seconds = {plan.inputs.row_key: _SECONDS for plan in run.encoders}
     for plan in plans:
@@ -105,20 +109,21 @@ def estimated(run: Run, cores: int) -> Run:
     return replace(run, seconds=seconds)
 
 
-def _fine_tuned(run: Run) -> float:
-    """Return the approximate training tokens of all fine-tuning tasks, for a seed of an encoder."""
+def _fine_tuned(run: Run, update: float) -> float:
+    """Return the approximate training tokens of all fine-tuning tasks, with those of updates, for an encoder's seed."""
     texts = [text for task in run.tasks if isinstance(task.data, FinetuneData) for text in task.data.learned()]
     if not texts:
         return 0.0
-    from benchmark.metrics.finetuning import EPOCHS
+    from benchmark.metrics.finetuning import BATCH, EPOCHS
 
-    return EPOCHS * _tokens(texts, 512)
+    return EPOCHS * (_tokens(texts, 512) + len(texts) / 2 / BATCH * update)
 
 
 def rates_of(runtime: Runtime, cores: int) -> Rates:
     if runtime.device != "cpu":
         return Rates(*[_EFFICIENCY * product_rate(runtime.device, runtime.precision)] * 2)
-    return Rates(*(cores * layer_rate(runtime.precision, training=training) for training in (False, True)))
+    encoding, training = (cores * layer_rate(runtime.precision, training=training) for training in (False, True))
+    return Rates(encoding, training, _UPDATE)
 
 
 def in_all(run: Run, plans: Sequence[EncoderPlan], at_once: int) -> str:
@@ -146,7 +151,8 @@ def _seconds(plan: EncoderPlan, rates: Rates, read: float, looked: float) -> flo
         steps = min(steps, max(most(rows), 1))
     looks = getattr(recipe, "looks", None) or -(-steps // (getattr(recipe, "eval_every", None) or steps))
     seconds += 2 * weights * looked * plan.row.traits.picks_checkpoint * looks / rates.encoding
-    return seconds + 2 * _TRAINED * weights * passes * tokens * steps * batch / (rows * epochs) / rates.training
+    tokens *= passes * steps * batch / (rows * epochs)
+    return seconds + 2 * _TRAINED * weights * (tokens + steps * rates.update) / rates.training
 
 
 def _weights(plan: EncoderPlan) -> int:

@@ -109,7 +109,7 @@ def test_fine_tuning_counts_its_epochs_and_seeds(run: Run, monkeypatch: pytest.M
     before, after = seconds(run, monkeypatch, 1e9), seconds(with_task, monkeypatch, 1e9)
     more = {name: after[name] - before[name] for name in after}
     (weights,) = {estimate._weights(plan) for plan in run.encoders if plan.row.name == "cls"}
-    once = 6 * weights * EPOCHS * rows * (1.3 * 3 + 4) / 1e9
+    once = 6 * weights * EPOCHS * rows * (1.3 * 3 + 4 + estimate._UPDATE / 16) / 1e9
     assert more["cls"] == pytest.approx(3 * once) and more["simcse"] == pytest.approx(once)
     assert more["whitening"] == more["random"] == 0
 
@@ -121,26 +121,32 @@ def test_no_more_encoders_work_at_once_than_there_are(run: Run, at_once: int, sh
     assert estimate.in_all(timed, timed.encoders, at_once).endswith(f"take about {clock(7 * 420 / share)}")
 
 
+CASES = [("simcse", "fp32"), ("ptbert", "fp32"), ("simcse", "bf16"), ("simcse:batch_size=8", "fp32")]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "precision"), [("simcse", "fp32"), ("ptbert", "fp32"), ("simcse", "bf16")])
+@pytest.mark.parametrize(("method", "precision"), CASES)
 def test_a_training_takes_about_what_is_estimated(method: str, precision: str, tmp_path: Path) -> None:
-    """Processor seconds of one thread, which other work on the machine stretches little."""
+    """Processor seconds of one thread; other work on the machine may slow the layer or the training: three tries."""
     if precision == "bf16" and not cpu_bf16()["bfloat16"]:
         pytest.skip("this processor has no bfloat16")
     options = RunOptions(methods=method, seeds=1, results=tmp_path, train_sentences=1024, controls=False)
     run = prepare(Request(replace(options, precision=precision), progress=Progress.silent()))
     (plan,) = run.encoders
     assert plan.inputs.corpus is not None
-    expected = estimate._seconds(plan, estimate.rates_of(run.runtime, 1), 0, 0)
-    encoder, threads = plan.row.cls(plan.row.recipe, run.runtime), torch.get_num_threads()
+    ratios, threads = [], torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        started = time.process_time()
-        encoder.fit(plan.inputs.corpus, run=Fit(seed=0))
-        taken = time.process_time() - started
+        while len(ratios) < 3 and not any(0.5 < ratio < 2 for ratio in ratios):
+            layer_rate.cache_clear()
+            expected = estimate._seconds(plan, estimate.rates_of(run.runtime, 1), 0, 0)
+            encoder = plan.row.cls(plan.row.recipe, run.runtime)
+            started = time.process_time()
+            encoder.fit(plan.inputs.corpus, run=Fit(seed=0))
+            ratios.append((time.process_time() - started) / expected)
     finally:
         torch.set_num_threads(threads)
-    assert expected / 2 < taken < expected * 2
+    assert 0.5 < ratios[-1] < 2, ratios
 
 
 def test_a_layer_is_timed_and_draws_nothing() -> None:
