@@ -73,8 +73,8 @@ def valued_part(values: Sequence[float] | NDArray[np.floating], answers: Sequenc
     """Pack a number of each item (n,), from -1 to 1, whose mean is the score; the answers (n,) identify the test set.
 
     Examples:
-        >>> accuracy_of(valued_part([0.25, 1.0, 0.4], "abc"))
-        0.55
+        >>> accuracy_of(valued_part([0.25, 1.0, 0.25], "abc"))
+        0.5
     """
     numbers = np.asarray(values, np.float64)
     return {**items_part(numbers == 1, answers), "values": numbers.tolist()}

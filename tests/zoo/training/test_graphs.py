@@ -108,7 +108,8 @@ def test_captured_steps_have_the_numbers_of_ordinary_ones(name: str, trained: Ca
     fields = {"backbone": "zoo-mini"} if name.endswith(("prompt-repo", "bert-sup-repo")) else {}
     fields |= {"epochs": 8} if name == "sentence-crops" else {"epochs": 2} if name.endswith(("sup", "sup-repo")) else {}
     ordinary, captured = trained(name, False, **fields), trained(name, True, **fields)
-    assert captured.losses == pytest.approx(ordinary.losses, rel=1e-5)
+    # The contrast is computed in float32.
+    assert captured.losses == pytest.approx(ordinary.losses, rel=1e-5, abs=1e-5)
     assert float((captured.weights - ordinary.weights).abs().max()) < 1e-5
     assert captured.steps >= 4 and ordinary.steps == 0
 
