@@ -12,8 +12,6 @@ from pathlib import Path
 from zoo.files import sha256_file, sha256_json
 
 _IN_HOUSE = ("zoo", "benchmark", "choose", "zoo_bench_papers")
-# The name of a plugin file's module begins so.
-PLUGIN_MODULE = "zoo_bench_plugin_"
 
 
 def file_of(cls: type) -> Path | None:
@@ -31,7 +29,7 @@ def code_files(cls: type) -> dict[str, Path]:
     file = file_of(cls)
     if file is None:
         return {}
-    package = "" if cls.__module__.startswith(PLUGIN_MODULE) else cls.__module__
+    package = "" if cls.__module__.startswith("zoo_bench_plugin_") else cls.__module__
     files = {"": file}
     pending = [(package, file)]
     while pending:

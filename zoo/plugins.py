@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from zoo.errors import UsageError, did_you_mean, error_text
-from zoo.identity import PLUGIN_MODULE, code_sha256
+from zoo.identity import code_sha256
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
@@ -58,6 +58,8 @@ class Registered:
     target: object
     origin: str
     card: MethodCard = UNSTATED
+    # The plugin file that registered it.
+    file: str = ""
 
 
 def _place(obj: type) -> str:
@@ -161,8 +163,7 @@ class Registry(Generic[T]):
 
     def files(self) -> list[str]:
         """Return the plugin files of what is registered, in the order of their loading."""
-        modules = [getattr(entry.target, "__module__", "") for entry in self._entries.values()]
-        return [str(sys.modules[name].__file__) for name in dict.fromkeys(modules) if name.startswith(PLUGIN_MODULE)]
+        return list(dict.fromkeys(entry.file for entry in self._entries.values() if entry.file))
 
     def is_builtin(self, name: str) -> bool:
         self._scan()
@@ -220,14 +221,16 @@ class Registry(Generic[T]):
                 yield name, None
 
     @contextmanager
-    def rollback(self) -> Iterator[None]:
+    def loading(self, file: Path) -> Iterator[None]:
+        """Note the file at what the block registers; after an error nothing of it is left."""
+        self._scan()
         before, ended = dict(self._entries), False
         try:
             yield
             ended = True
         finally:
-            if not ended:
-                self._entries = before
+            new = {name: replace(entry, file=str(file)) for name, entry in self._entries.items() if name not in before}
+            self._entries = {**self._entries, **new} if ended else before
 
     def leave_out(self, name: str, reason: str) -> bool:
         """Take an entry point's name out again; False for what a file or a caller registered."""
@@ -330,7 +333,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
         what = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"plugin file {path} {what}; give the path of a Python file.")
     # Two files may have the same name, so the module name contains a hash of the path.
-    module_name = f"{PLUGIN_MODULE}{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    module_name = f"zoo_bench_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"plugin file {path} is not a Python file.")
@@ -339,7 +342,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
     try:
         with ExitStack() as stack:
             for registry in registries:
-                stack.enter_context(registry.rollback())
+                stack.enter_context(registry.loading(path))
             spec.loader.exec_module(module)
     except UsageError:
         del sys.modules[module_name]

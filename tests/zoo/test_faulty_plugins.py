@@ -170,6 +170,15 @@ def test_what_a_fit_leaves_in_memory_alone_is_named(tmp_path: Path) -> None:
     assert re.fullmatch(r"load\(\) fails in another process: .*KeyError.*plugin\.py:\d+, in load: .*", problem)
 
 
+def test_a_method_of_an_imported_module_is_found_in_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside").mkdir()
+    monkeypatch.syspath_prepend(tmp_path / "beside")
+    (tmp_path / "beside" / "helper_i.py").write_text(PLAIN.replace("NAME", "imported"), encoding="utf-8")
+    assert [problem for _, problem in plugin("import helper_i", tmp_path, "imported") if problem] == []
+
+
 TAKEN = ["simcse", "SimCSE", "avg-last", "Avg-Last", "PTBERT-REPO"]
 """Names of methods and recipes, in any case."""
 NO_NAMES = [

@@ -159,7 +159,7 @@ def test_a_plugin_file_registers_a_method_that_loads(tmp_path: Path) -> None:
         PLUGIN.format(cls="Fine") + "from zoo import register_method\nregister_method('fine-plugin')(Fine)\n",
         encoding="utf-8",
     )
-    with pytest.raises(RuntimeError, match="undo"), METHODS.rollback():
+    with pytest.raises(RuntimeError, match="undo"), METHODS.loading(Path("plugin.py")):
         assert load_plugin_file(plugin, [METHODS]) is None
         assert METHODS.get("fine-plugin").__name__ == "Fine"
         assert str(plugin) in METHODS.origin("fine-plugin")
