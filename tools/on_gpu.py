@@ -186,13 +186,11 @@ def captured(device: str, folder: Path, shape: str = "small") -> dict[str, Any]:
     """Trainings by CUDA graphs beside ordinary ones: losses in float32 without dropout; ms a step in bfloat16."""
     from speed.device import weights
     from tools import pretend_graph
-    from zoo.methods import contrastive
     from zoo.training import graphs
 
     if device != "cuda":
         graphs._DEVICES = (device,)
         graphs.Graphs.capture = pretend_graph.capture  # type: ignore[assignment, method-assign]
-    contrastive.has_dropout = lambda model: True  # type: ignore[attr-defined]
     model = weights(folder / "bert", tiny=False) if shape == "base" else str(backbone(folder / "bert", 0.1))
     results = dict[str, Any]()
     for name in ("simcse", "promptbert", "ptbert"):
@@ -319,9 +317,8 @@ def narrow(device: str, folder: Path) -> dict[str, Any]:
     from zoo.api import create
     from zoo.check import _toy_corpus
     from zoo.encoder import Run, Runtime
-    from zoo.methods import contrastive
 
-    contrastive.has_dropout = lambda model: True  # type: ignore[attr-defined]  # its draws are a device's own
+    # Draws of dropout are a device's own.
     model, texts = backbone(folder / "bert", 0.0), ["a" + " small" * number + " dog" for number in range(12)]
     corpus, results = _toy_corpus(), dict[str, Any]()
     trained = "batch_size=8:epochs=2:eval_every=4:dropout=0.0"

@@ -163,11 +163,16 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         return False
 
     def check_dropout(self) -> None:
-        if not has_dropout(self.backbone.model):
-            raise UsageError(
-                f"{type(self).__name__} has two views of a sentence that differ by dropout alone, and"
-                f" {self.backbone.source.name!r} has none here: both would be equal. Set dropout=0.1."
-            )
+        """Raise UsageError for equal views, unless the recipe states a rate of 0, as ablations of papers do."""
+        if has_dropout(self.backbone.model):
+            return
+        if self.recipe.dropout == 0:
+            self.runtime.progress.say("warning: the two views of a sentence are equal, since dropout is 0.")
+            return
+        raise UsageError(
+            f"{type(self).__name__} has two views of a sentence that differ by dropout alone, and"
+            f" {self.backbone.source.name!r} has none here: both would be equal. Set dropout=0.1."
+        )
 
     @property
     def pooling(self) -> Pooling:

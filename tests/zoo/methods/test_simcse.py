@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import random
-from contextlib import nullcontext
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from zoo.engine.states import pool
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe, triplets
 from zoo.modules.pooler import TrainedPooler
+from zoo.progress import Progress
 from zoo.training.losses import info_nce, mask_some
 
 GOLDEN = {"simcse": {"version": 2, "values": [-1.0, 0.5478, -0.3679, 0.0983, 0.5947, -0.2991, 0.1237, 1.0]}}
@@ -230,7 +233,23 @@ def test_views_of_a_subclass_are_drawn_by_the_seed_and_reach_its_loss(tiny_bert:
         vectors.append(encoder.encode(["a dog"]))
     assert drawn[0] == drawn[1] != drawn[2]
     assert np.array_equal(vectors[0], vectors[1]) and not np.array_equal(vectors[0], vectors[2])
-    without = WithViews(SimCSE.Recipe(backbone=str(tiny_bert), batch_size=4, dropout=0.0), Runtime())
+    said = io.StringIO()
+    recipe = SimCSE.Recipe(backbone=str(tiny_bert), batch_size=4, dropout=0.0)
+    without = WithViews(recipe, Runtime(progress=Progress(said)))
     without.width = width
-    with pytest.raises(UsageError, match="differ by dropout alone") if width == 1 else nullcontext():
-        without.fit(Corpus("toy", [f"sentence {i}" for i in range(8)]), run=Run())
+    assert without.fit(Corpus("toy", [f"sentence {i}" for i in range(8)]), run=Run()).steps == 2
+    assert ("the two views of a sentence are equal" in said.getvalue()) == (width == 1)
+
+
+def test_equal_views_of_a_backbone_without_dropout_are_refused_and_a_stated_rate_of_0_is_not(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "plain")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (folder / "config.json").write_text(json.dumps(config | none), encoding="utf-8")
+    corpus = Corpus("toy", [f"sentence {i}" for i in range(8)])
+    with pytest.raises(UsageError, match="differ by dropout alone"):
+        SimCSE(SimCSE.Recipe(backbone=str(folder), batch_size=4), Runtime()).fit(corpus, run=Run())
+    stated = SimCSE(SimCSE.Recipe(backbone=str(folder), batch_size=4, dropout=0.0), Runtime())
+    assert stated.fit(corpus, run=Run()).steps == 2

@@ -20,7 +20,7 @@ from zoo.encoder import Corpus, FitReport, Run, Runtime
 from zoo.engine.batching import without_host
 from zoo.engine.states import Rows
 from zoo.errors import Interrupted, TrainingError
-from zoo.methods import contrastive, prompttraining
+from zoo.methods import prompttraining
 from zoo.methods.simcse import SimCSE, SimCSEObjective
 from zoo.progress import Progress
 from zoo.recipes import all_recipes
@@ -60,7 +60,6 @@ def trained(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., T
     monkeypatch.setattr(graphs, "_DEVICES", ("cpu",))
     monkeypatch.setattr(graphs, "_SHARES", 2)
     monkeypatch.setattr(torch.Tensor, "float", lambda tensor: tensor if tensor.is_floating_point() else tensor.double())
-    monkeypatch.setattr(contrastive, "has_dropout", lambda model: True)
     monkeypatch.setattr(prompttraining, "in_one_pass", lambda device: True)
     losses: list[float] = []
     one_step = Training.one_step
