@@ -344,8 +344,8 @@ def _elsewhere(checked: _Checked) -> str | None:
         words = [sys.executable, "-c", _CHILD, name, str(folder), str(vectors), *runtime, *METHODS.files()]
         child = subprocess.run(words, env=environment, capture_output=True, text=True, encoding="utf-8")
         if not vectors.is_file():
-            said = child.stdout.strip() or child.stderr.strip()
-            return f"load() fails in another process: {said.splitlines()[-1] if said else child.returncode}"
+            printed = child.stdout.strip() or child.stderr.strip()
+            return f"load() fails in another process: {printed.splitlines()[-1] if printed else child.returncode}"
         off = deviation(np.load(vectors), checked.encoder.encode(list(SENTENCES)))
     if off <= TOLERANCE[checked.runtime.precision]:
         return None

@@ -233,12 +233,12 @@ def test_views_of_a_subclass_are_drawn_by_the_seed_and_reach_its_loss(tiny_bert:
         vectors.append(encoder.encode(["a dog"]))
     assert drawn[0] == drawn[1] != drawn[2]
     assert np.array_equal(vectors[0], vectors[1]) and not np.array_equal(vectors[0], vectors[2])
-    said = io.StringIO()
+    stream = io.StringIO()
     recipe = SimCSE.Recipe(backbone=str(tiny_bert), batch_size=4, dropout=0.0)
-    without = WithViews(recipe, Runtime(progress=Progress(said)))
+    without = WithViews(recipe, Runtime(progress=Progress(stream)))
     without.width = width
     assert without.fit(Corpus("toy", [f"sentence {i}" for i in range(8)]), run=Run()).steps == 2
-    assert ("the two views of a sentence are equal" in said.getvalue()) == (width == 1)
+    assert ("the two views of a sentence are equal" in stream.getvalue()) == (width == 1)
 
 
 def test_equal_views_of_a_backbone_without_dropout_are_refused_and_a_stated_rate_of_0_is_not(
