@@ -19,7 +19,7 @@ REASONS = {
     "needs a decoder-only model of one's own": """angle-llama causal-mean echo geneol llm2vec llm2vec-bi llm2vec-repo
         metaeol pretended-cot prompteol prompteol-repo prompteol-sup prompteol-sup-repo token-prepending""",
     "needs scored pairs, STS-B's, whose test part is in the tables": "angle",
-    "ten epochs, an hour of one core": "consert-joint consert-repo consert-sup consert-target",
+    "ten epochs, an hour of one core": "consert-repo consert-sup consert-target",
     "its plain recipe is measured": "infersent-glove-repo rankcse-repo rankcse-listnet-repo",
     "a part of a method that is measured": "rankcse-listnet",
     "its table is measured with other positives": "static-contrastive-crops static-contrastive-halves",
