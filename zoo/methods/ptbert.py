@@ -184,5 +184,5 @@ class PTBert(Contrastive[PTBertRecipe]):
 
     @classmethod
     def traits(cls, recipe: PTBertRecipe) -> Traits:
-        """Passes: one with gradient, a third for that without, and 128 pseudo tokens' share of 6 layers."""
-        return replace(super().traits(recipe), training_passes=1.34 * (1 + recipe.pseudo_tokens / 512) * recipe.epochs)
+        """Passes: a pass with gradient, and a third of it for the pass without."""
+        return replace(super().traits(recipe), training_passes=1.34 * recipe.epochs)
