@@ -341,10 +341,11 @@ def _elsewhere(checked: _Checked) -> str | None:
         folder, vectors = Path(parent) / "encoder", Path(parent) / "vectors.npy"
         api.save(checked.encoder, folder)
         runtime = checked.runtime.device, checked.runtime.precision
-        words = [sys.executable, "-c", _CHILD, name, str(folder), str(vectors), *runtime, *METHODS.files()]
+        program = "from zoo.conformance import in_child; in_child()"
+        words = [sys.executable, "-c", program, name, str(folder), str(vectors), *runtime, *METHODS.files()]
         child = subprocess.run(words, env=environment, capture_output=True, text=True, encoding="utf-8")
         if not vectors.is_file():
-            printed = child.stdout.strip() or child.stderr.strip()
+            printed = (child.stderr if child.returncode else child.stdout).strip()
             return f"load() fails in another process: {printed.splitlines()[-1] if printed else child.returncode}"
         off = deviation(np.load(vectors), checked.encoder.encode(list(SENTENCES)))
     if off <= TOLERANCE[checked.runtime.precision]:
@@ -353,9 +354,6 @@ def _elsewhere(checked: _Checked) -> str | None:
         f"encode() gives other vectors in another process (largest deviation {off:.1e}); hash() of a text, id() and the"
         " order of a set differ there, as does what save() leaves out"
     )
-
-
-_CHILD = "from zoo.conformance import in_child; in_child()"
 
 
 def in_child() -> None:

@@ -234,8 +234,6 @@ def layer_rate(precision: str, *, training: bool) -> float:
 
     narrow = precision == "bf16" and not (bf16_in_float32 if training else encodes_in_float32)("cpu")
     width, inner, texts, tokens = 384, 1536, 64, 16
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     if training:
         # As the training will.
         keep_freed_memory()
@@ -249,6 +247,8 @@ def layer_rate(precision: str, *, training: bool) -> float:
         if training:
             after.float().sum().backward()
 
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
         # On a CPU without what the thread waits for other work on the machine.
         seconds = _fastest(step, time.thread_time, 4)

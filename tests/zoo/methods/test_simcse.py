@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.states import pool
-from zoo.errors import ContractError, TrainingError, UsageError
+from zoo.errors import ContractError, TrainingError
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe, triplets
 from zoo.modules.pooler import TrainedPooler
 from zoo.progress import Progress
@@ -239,17 +237,3 @@ def test_views_of_a_subclass_are_drawn_by_the_seed_and_reach_its_loss(tiny_bert:
     without.width = width
     assert without.fit(Corpus("toy", [f"sentence {i}" for i in range(8)]), run=Run()).steps == 2
     assert ("the two views of a sentence are equal" in stream.getvalue()) == (width == 1)
-
-
-def test_equal_views_of_a_backbone_without_dropout_are_refused_and_a_stated_rate_of_0_is_not(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(tiny_bert, tmp_path / "plain")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (folder / "config.json").write_text(json.dumps(config | none), encoding="utf-8")
-    corpus = Corpus("toy", [f"sentence {i}" for i in range(8)])
-    with pytest.raises(UsageError, match="differ by dropout alone"):
-        SimCSE(SimCSE.Recipe(backbone=str(folder), batch_size=4), Runtime()).fit(corpus, run=Run())
-    stated = SimCSE(SimCSE.Recipe(backbone=str(folder), batch_size=4, dropout=0.0), Runtime())
-    assert stated.fit(corpus, run=Run()).steps == 2

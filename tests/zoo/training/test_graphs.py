@@ -106,9 +106,10 @@ def test_captured_steps_have_the_numbers_of_ordinary_ones(name: str, trained: Ca
     # Some need an MLM head; and a row of a document is several sentences.
     fields = {"backbone": "zoo-mini"} if name.endswith(("prompt-repo", "bert-sup-repo")) else {}
     fields |= {"epochs": 8} if name == "sentence-crops" else {"epochs": 2} if name.endswith(("sup", "sup-repo")) else {}
+    # A captured rate is a float32 number, which the loss of this recipe would magnify.
+    fields |= {"learning_rate": 1e-4} if name == "promptbert-sup-repo" else {}
     ordinary, captured = trained(name, False, **fields), trained(name, True, **fields)
-    # The contrast is computed in float32.
-    assert captured.losses == pytest.approx(ordinary.losses, rel=1e-5, abs=1e-5)
+    assert captured.losses == pytest.approx(ordinary.losses, rel=1e-5)
     assert float((captured.weights - ordinary.weights).abs().max()) < 1e-5
     assert captured.steps >= 4 and ordinary.steps == 0
 
