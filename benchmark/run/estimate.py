@@ -19,6 +19,8 @@ from zoo.progress import clock, counted
 
 # A GPU reaches this share of its product's rate.
 _EFFICIENCY = 0.8
+# A BiLSTM of 2048 states reaches this share of a CPU layer's rate; the products of its inputs are not counted.
+_RECURRENT = 0.6
 # Of a CPU, measured with 3 and 10 million weights. A GPU's is not known.
 _UPDATE = 150.0
 # A forward pass is one product, its backward pass two.
@@ -90,8 +92,8 @@ def memory_of(plan: EncoderPlan) -> int:
 
 
 def estimated(run: Run, cores: int) -> Run:
-    """Return a run with its encoders' seconds on idle cores, or without any if no encoder has a backbone."""
-    plans = [plan for plan in run.encoders if "backbone" in plan.inputs.sources]
+    """Return a run with its encoders' seconds on idle cores, or without any if no encoder has layers."""
+    plans = [plan for plan in run.encoders if weights_of(plan)]
     if not plans:
         return run
     rates = rates_of(run.runtime, cores)
@@ -102,10 +104,12 @@ def estimated(run: Run, cores: int) -> Run:
     looked = _tokens(dev, 512)
     seconds = {plan.inputs.row_key: _SECONDS for plan in run.encoders}
     for plan in plans:
-        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, rates, read, looked)
+        # A BiLSTM ignores the run's precision.
+        own = rates_of(replace(run.runtime, precision="fp32"), cores, _RECURRENT) if _states(plan) else rates
+        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, own, read, looked)
         if learned and plan.row.traits.fine_tunes:
             seeds = 1 if plan.row.traits.stochastic else len(SEEDS)
-            seconds[plan.inputs.row_key] += 2 * _TRAINED * _weights(plan) * learned * seeds / rates.training
+            seconds[plan.inputs.row_key] += 2 * _TRAINED * weights_of(plan) * learned * seeds / own.training
     return replace(run, seconds=seconds)
 
 
@@ -119,11 +123,11 @@ def _fine_tuned(run: Run, update: float) -> float:
     return EPOCHS * (_tokens(texts, 512) + len(texts) / 2 / BATCH * update)
 
 
-def rates_of(runtime: Runtime, cores: int) -> Rates:
+def rates_of(runtime: Runtime, cores: int, share: float = 1.0) -> Rates:
     if runtime.device != "cpu":
         return Rates(*[_EFFICIENCY * product_rate(runtime.device, runtime.precision)] * 2)
-    encoding, training = (cores * layer_rate(runtime.precision, training=training) for training in (False, True))
-    return Rates(encoding, training, _UPDATE)
+    encoding, training = (layer_rate(runtime.precision, training=training) for training in (False, True))
+    return Rates(share * cores * encoding, share * cores * training, _UPDATE)
 
 
 def in_all(run: Run, plans: Sequence[EncoderPlan], at_once: int) -> str:
@@ -135,7 +139,7 @@ def in_all(run: Run, plans: Sequence[EncoderPlan], at_once: int) -> str:
 
 def _seconds(plan: EncoderPlan, rates: Rates, read: float, looked: float) -> float:
     """Return seconds for `read` tokens of all tasks and `looked` tokens of each dev score."""
-    weights = _weights(plan)
+    weights = weights_of(plan)
     seconds = 2 * weights * read / rates.encoding
     if plan.inputs.corpus is None:
         return seconds
@@ -155,8 +159,17 @@ def _seconds(plan: EncoderPlan, rates: Rates, read: float, looked: float) -> flo
     return seconds + 2 * _TRAINED * weights * (tokens + steps * rates.update) / rates.training
 
 
-def _weights(plan: EncoderPlan) -> int:
-    """Return the number of the layers' weights, without embeddings."""
+def _states(plan: EncoderPlan) -> int:
+    """Return the states of a BiLSTM's direction, 0 for other methods."""
+    states: int = getattr(plan.row.recipe, "lstm_dim", 0)
+    return states
+
+
+def weights_of(plan: EncoderPlan) -> int:
+    """Return the number of the layers' weights, without embeddings, or of a BiLSTM's between states."""
+    if states := _states(plan):
+        # Two directions of four gates.
+        return 8 * states**2
     if plan.inputs.backbone is None:
         return 0
     try:

@@ -16,7 +16,7 @@ from zoo.progress import clock, counted
 from zoo_bench_papers.claim_rows import SEEDS, Condition
 from zoo_bench_papers.verdicts import Verdict
 
-# Rows without a backbone have no estimate, and stand behind the others.
+# Rows without layers have no estimate, and stand behind the others.
 _UNKNOWN_SECONDS = 30.0
 
 
@@ -178,7 +178,7 @@ def costs_of(rows: Iterable[PlannedRow]) -> Costs:
 
 def _estimated(rows: Sequence[PlannedRow], texts: dict[str, Any]) -> Costs:
     """Return the costs of rows of one kind; `texts` are the training texts that were read, by kind, and gets more."""
-    from benchmark.run.estimate import timed
+    from benchmark.run.estimate import timed, weights_of
     from benchmark.run.plan import Request
     from benchmark.run.prepare import planned
     from benchmark.run.rows import asked_rows
@@ -201,7 +201,7 @@ def _estimated(rows: Sequence[PlannedRow], texts: dict[str, Any]) -> Costs:
     for row, name in zip(rows, names, strict=True):
         of_row = [plan for plan in run.encoders if plan.row.name == name]
         reasons = [reason for plan in of_row if (reason := plan.inputs.missing or plan.inputs.failed)]
-        seconds = [run.seconds[plan.inputs.row_key] for plan in of_row if "backbone" in plan.inputs.sources]
+        seconds = [run.seconds[plan.inputs.row_key] for plan in of_row if weights_of(plan)]
         costs[row] = sum(seconds) if seconds else None, next(iter([*reasons, *absent]), "")
     return costs
 

@@ -40,6 +40,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return prepare(Request(RunOptions(methods=methods, seeds=1, results=folder), progress=Progress.silent()))
 
 
+def nli(folder: Path, rows: int) -> str:
+    """Write labelled pairs of some ten words; return their file."""
+    labels = ("entailment", "contradiction")
+    texts = [f"a man of {n} sings in a park\ta person sings {n} songs\t{labels[n % 2]}" for n in range(rows)]
+    (folder / "pairs.tsv").write_text("\n".join(["premise\thypothesis\tlabel", *texts]) + "\n", encoding="utf-8")
+    return str(folder / "pairs.tsv")
+
+
 def seconds(run: Run, monkeypatch: pytest.MonkeyPatch, rate: float, cores: int = 1) -> dict[str, float]:
     monkeypatch.setattr(estimate, "layer_rate", lambda *_, **__: rate)
     taken = estimate.estimated(run, cores).seconds
@@ -73,7 +81,7 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
     assert training(steps=47) / training(steps=470) == pytest.approx(0.1)
     inputs = replace(plan.inputs, corpus=replace(corpus, sentences=["one two"] * 64))
     tokens = 64 * (1.3 * 2 + 2)
-    weights = estimate._weights(plan)
+    weights = estimate.weights_of(plan)
     expected = 6 * weights * 2 * tokens / AT.training
     without = replace(plan, row=replace(row, traits=traits), inputs=inputs)
     assert estimate._seconds(without, AT, 0, 0) == pytest.approx(expected)
@@ -91,7 +99,7 @@ def test_it_counts_a_training_as_its_texts_do(run: Run, monkeypatch: pytest.Monk
 def test_each_look_at_the_development_set_is_an_encoding(run: Run, recipe: dict[str, Any], looks: int) -> None:
     (plan,) = [plan for plan in run.encoders if plan.row.name == "simcse"]
     changed = replace(plan, row=replace(plan.row, recipe=replace(plan.row.recipe, **recipe)))
-    weights = estimate._weights(plan)
+    weights = estimate.weights_of(plan)
     without, with_looks = (estimate._seconds(changed, AT, 0, tokens) for tokens in (0, 500))
     assert with_looks - without == pytest.approx(looks * 2 * weights * 500 / AT.encoding)
     last = replace(changed, row=replace(changed.row, traits=replace(plan.row.traits, picks_checkpoint=False)))
@@ -108,7 +116,7 @@ def test_fine_tuning_counts_its_epochs_and_seeds(run: Run, monkeypatch: pytest.M
     with_task = replace(run, tasks=(*run.tasks, replace(run.tasks[0], data=data)))
     before, after = seconds(run, monkeypatch, 1e9), seconds(with_task, monkeypatch, 1e9)
     more = {name: after[name] - before[name] for name in after}
-    (weights,) = {estimate._weights(plan) for plan in run.encoders if plan.row.name == "cls"}
+    (weights,) = {estimate.weights_of(plan) for plan in run.encoders if plan.row.name == "cls"}
     once = 6 * weights * EPOCHS * rows * (1.3 * 3 + 4 + estimate._UPDATE / 16) / 1e9
     assert more["cls"] == pytest.approx(3 * once) and more["simcse"] == pytest.approx(once)
     assert more["whitening"] == more["random"] == 0
@@ -121,7 +129,14 @@ def test_no_more_encoders_work_at_once_than_there_are(run: Run, at_once: int, sh
     assert estimate.in_all(timed, timed.encoders, at_once).endswith(f"take about {clock(7 * 420 / share)}")
 
 
-CASES = [("simcse", "fp32"), ("ptbert", "fp32"), ("simcse", "bf16"), ("simcse:batch_size=8", "fp32")]
+CASES = [
+    ("simcse", "fp32"),
+    ("ptbert", "fp32"),
+    ("simcse", "bf16"),
+    ("simcse:batch_size=8", "fp32"),
+    ("infersent:lstm_dim=512:epochs=2", "fp32"),
+    ("infersent:lstm_dim=1024:epochs=1", "bf16"),
+]
 
 
 @pytest.mark.slow
@@ -130,14 +145,15 @@ def test_a_training_takes_about_what_is_estimated(method: str, precision: str, t
     """Processor seconds of one thread; the layer is timed before and after, as other work may slow it."""
     if precision == "bf16" and not cpu_bf16()["bfloat16"]:
         pytest.skip("this processor has no bfloat16")
-    options = RunOptions(methods=method, seeds=1, results=tmp_path, train_sentences=1024, controls=False)
-    run = prepare(Request(replace(options, precision=precision), progress=Progress.silent()))
+    pairs = nli(tmp_path, 512) if "infersent" in method else None
+    options = RunOptions(methods=method, seeds=1, results=tmp_path, train_sentences=1024, pairs=pairs, controls=False)
+    run = prepare(Request(replace(options, precision=precision, tasks="pocket-words"), progress=Progress.silent()))
     (plan,) = run.encoders
     assert plan.inputs.corpus is not None
 
     def stated() -> float:
         layer_rate.cache_clear()
-        return estimate._seconds(plan, estimate.rates_of(run.runtime, 1), 0, 0)
+        return sum(estimate.estimated(run, 1).seconds.values())
 
     before, threads = stated(), torch.get_num_threads()
     encoder = plan.row.cls(plan.row.recipe, run.runtime)
@@ -241,12 +257,11 @@ def test_every_shipped_suite_is_bounded() -> None:
 
 def test_every_recipe_has_an_estimate(tmp_path: Path) -> None:
     """Those with neither looks nor an interval of them, as SBERT's, too."""
-    rows = [f"a man sings {n}\ta person sings {n}\tentailment" for n in range(50)]
-    pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("\n".join(["premise\thypothesis\tlabel", *rows]) + "\n", encoding="utf-8")
-    given: dict[str, Any] = {"tasks": "pocket-words", "pairs": str(pairs), "allow_missing": True, "controls": False}
+    pairs = nli(tmp_path, 50)
+    given: dict[str, Any] = {"tasks": "pocket-words", "pairs": pairs, "allow_missing": True, "controls": False}
     options = RunOptions(methods="*", seeds=1, results=tmp_path, **given)
     run = estimate.estimated(planned(Request(options, progress=Progress.silent())), 1)
-    trained = [plan for plan in run.encoders if plan.sentences and "backbone" in plan.inputs.sources]
-    assert {"sbert", "simcse", "ptbert", "burt"} <= {plan.row.name for plan in trained}
-    assert all(run.seconds[plan.inputs.row_key] > estimate._SECONDS for plan in trained)
+    trained = [plan for plan in run.encoders if plan.sentences]
+    assert {"sbert", "simcse", "ptbert", "burt", "infersent-glove"} <= {plan.row.name for plan in trained}
+    without = {plan.row.name for plan in trained if run.seconds[plan.inputs.row_key] <= estimate._SECONDS}
+    assert without == {"static-contrastive-halves"}, "its vectors are in a table, without a layer"
