@@ -233,7 +233,7 @@ def layer_rate(precision: str, *, training: bool) -> float:
     import torch
 
     narrow = precision == "bf16" and not (bf16_in_float32 if training else encodes_in_float32)("cpu")
-    width, inner, texts, tokens = 384, 1536, 64, 16
+    width, inner, texts, tokens = 384, 1536, 64, 32
     if training:
         # As the training will.
         keep_freed_memory()
