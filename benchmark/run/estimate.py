@@ -105,11 +105,11 @@ def estimated(run: Run, cores: int) -> Run:
     seconds = {plan.inputs.row_key: _SECONDS for plan in run.encoders}
     for plan in plans:
         # A BiLSTM ignores the run's precision.
-        own = rates_of(replace(run.runtime, precision="fp32"), cores, _RECURRENT) if _states(plan) else rates
-        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, own, read, looked)
+        reached = rates_of(replace(run.runtime, precision="fp32"), cores, _RECURRENT) if _states(plan) else rates
+        seconds[plan.inputs.row_key] = _SECONDS + _seconds(plan, reached, read, looked)
         if learned and plan.row.traits.fine_tunes:
             seeds = 1 if plan.row.traits.stochastic else len(SEEDS)
-            seconds[plan.inputs.row_key] += 2 * _TRAINED * weights_of(plan) * learned * seeds / own.training
+            seconds[plan.inputs.row_key] += 2 * _TRAINED * weights_of(plan) * learned * seeds / reached.training
     return replace(run, seconds=seconds)
 
 
