@@ -208,10 +208,11 @@ def meant(error: click.NoSuchOption) -> str:
     options = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
     typed = error.option_name.lstrip("-").replace("-", "_").lower()
     name = OTHER_OPTIONS.get(typed, typed)
-    if name.startswith("--") and name.split()[0] in options:
-        return f"No such option {error.option_name}; here it is {name}"
+    # Of another command, `--out` may be a place to write to.
     if "--methods" not in options:
         return ""
+    if name.startswith("--") and name.split()[0] in options:
+        return f"No such option {error.option_name}; here it is {name}"
     from zoo.recipes import all_recipes
 
     if any(name in recipe.parameters for recipe in all_recipes().values()):

@@ -56,6 +56,8 @@ MISTAKES = [
     ("run --methods simcse ptbert", 2, "--methods simcse,ptbert"),
     ("run pocket-mian", 2, "Did you mean 'pocket-main'?"),
     ("run a-folder", 2, "Shipped ones: mteb-eng, pocket-main"),
+    ("run --methods cls --output-dir kept", 2, "here it is --results"),
+    ("export good --out kept", 2, "No such option '--out'. See `zoo-bench export --help`"),  # --results is read there
     ("run broken.yaml", 2, "broken.yaml:2"),
     ("run list.yaml", 2, "a mapping with the keys about, methods"),
     ("run binary.txt", 2, "not utf-8"),
