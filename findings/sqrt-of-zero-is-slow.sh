@@ -16,7 +16,6 @@ python3 -m venv "$dir/venv"
 "$dir/venv/bin/pip" install -q --disable-pip-version-check torch==2.13.0 numpy==2.4.6
 cd "$dir"
 cat > roots.py <<'PY'
-import sys
 import time
 
 import numpy as np
@@ -58,7 +57,6 @@ print(
     f"root of zeros: {said(roots, 4)}; numpy: {said(numpy, 4)}; "
     f"AdamW with 1 % of the words read: {said(adamw, 1.2)}; fused: {said(fused, 1.2)}"
 )
-print(*[round(second / first, 2) for first, second in (roots, numpy, adamw, fused)], file=sys.stderr)
 PY
 found=$("$dir/venv/bin/python" roots.py)
 echo "$found"

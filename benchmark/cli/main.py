@@ -198,7 +198,7 @@ OTHER_OPTIONS = {
     **dict.fromkeys(("max_len", "max_seq_length"), "max_length"),
     **dict.fromkeys(("pooler", "pooler_type", "pooling_mode"), "pooling"),
     **dict.fromkeys(("model", "model_name", "model_name_or_path"), "--methods (a model to measure) and --backbone"),
-    **dict.fromkeys(("out", "output", "output_dir"), "--results"),
+    **dict.fromkeys(("output", "output_dir"), "--results"),
     **dict.fromkeys(("dataset", "datasets", "benchmark"), "--suite and --tasks"),
 }
 

@@ -134,7 +134,6 @@ CASES = [
     ("ptbert", "fp32"),
     ("simcse", "bf16"),
     ("simcse:batch_size=8", "fp32"),
-    ("infersent:lstm_dim=512:epochs=2", "fp32"),
     ("infersent:lstm_dim=1024:epochs=1", "bf16"),
 ]
 
